@@ -1,0 +1,176 @@
+"""The command line: verbs, no logic. Each is a thin layer over one function of the package."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from raptor import __version__
+from raptor.errors import RaptorError
+from raptor.options import Common, verb
+
+# What typer raises for a wrong call, found through its public child: it has moved between typer's releases.
+UsageError = typer.BadParameter.__mro__[1]
+
+app = typer.Typer(add_completion=False, no_args_is_help=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+Model = Annotated[str, typer.Argument(help="scenes, a hub id, a directory, timm:NAME, or dinov2:ARCH with --weights.")]
+Data = Annotated[
+    str | None, typer.Option(help="Images: a folder, class folders, parquet or a dataset id; DATA[:SPLIT].")
+]
+Weights = Annotated[Path | None, typer.Option(help="File with the weights: .safetensors, or .pth of plain tensors.")]
+ImageColumn = Annotated[str | None, typer.Option(help="Column of a table that holds the images.")]
+LabelColumn = Annotated[str | None, typer.Option(help="Column of a table that holds the labels.")]
+AllowDamaged = Annotated[bool, typer.Option("--allow-damaged", help="Skip any number of damaged images, not only 1%.")]
+
+
+def _print_version(wanted: bool) -> bool:
+    if wanted:
+        print(__version__)
+        raise typer.Exit
+    return wanted
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """See a Vision Transformer's depth as what it is: a few blocks applied again and again."""
+
+
+@app.command("inspect")
+@verb
+def _inspect(
+    model: Model,
+    data: Data = None,
+    weights: Weights = None,
+    head: Annotated[Path | None, typer.Option(help="File with a linear classifier's weight and bias.")] = None,
+    image_column: ImageColumn = None,
+    label_column: LabelColumn = None,
+    allow_damaged: AllowDamaged = False,
+    *,
+    common: Common,
+) -> None:
+    """What is this model: layers, tokens, cost, preprocessing; with --data also its norms by layer."""
+    from raptor.commands import inspect_model
+    from raptor.run import Run
+
+    config = {"model": model, "data": data, "weights": weights, "head": head, "image_size": common.image_size}
+    with Run("inspect", {key: value and str(value) for key, value in config.items()}, common.out, common.seed) as run:
+        result = inspect_model(
+            run, model, data, weights=weights, head=head, image_size=common.size, device=common.device,
+            progress=common.progress, batch_size=common.batch_size, images=common.images,
+            image_column=image_column, label_column=label_column, allow_damaged=allow_damaged,
+        )  # fmt: skip
+    common.show(result, lambda console: _print_inspection(console, result, common.out))
+
+
+@app.command()
+@verb
+def doctor(*, common: Common) -> None:
+    """This machine: versions, devices, and a toy flow on the chosen device against the CPU."""
+    from raptor.doctor import examine
+    from raptor.run import Run
+
+    with Run("doctor", {"device": common.device}, common.out, common.seed) as run:
+        body = examine(common.device, common.seed)
+        result = run.finish(body, images=8, layers=body.pop("depth"))
+    common.show(result, lambda console: _print_doctor(console, result))
+    if not result["ok"]:
+        raise typer.Exit(1)
+
+
+@app.command()
+@verb
+def demo(*, common: Common) -> None:
+    """The main job on the embedded default, from nothing to a picture."""
+    from raptor.demo import run_demo
+
+    out = common.out or Path("runs/demo")
+    result = run_demo(out, common)
+    common.show(result, lambda console: _print_inspection(console, result, out))
+
+
+def _print_inspection(console: Console, result: dict[str, Any], out: Path | None) -> None:
+    table = Table(title=escape(str(result["model"])), show_header=False)
+    for key in ("family", "layers", "width", "heads", "tokens", "grid", "image_size", "parameters", "flops", "head",
+                "preprocessing", "images", "classes"):  # fmt: skip
+        if result.get(key) is not None:
+            table.add_row(key, escape(_pretty(result[key])))
+    console.print(table)
+    for note in result.get("notes", []):
+        console.print(f"note: {escape(note)}")
+    if "norm" in result:
+        _print_norms(console, result)
+    if out is not None:
+        console.print(f"result: {escape(str(out / 'result.json'))}")
+        for figure in result.get("figures", []):
+            console.print(f"figure: {escape(str(out / figure))}")
+
+
+def _print_norms(console: Console, result: dict[str, Any]) -> None:
+    table = Table("layer", *result["norm"], title=f"mean norm of a token [95% interval], n = {result['images']} images")
+    for layer in range(result["layers"] + 1):
+        cells = []
+        for group, values in result["norm"].items():
+            low, high = result["norm_ci"][group]
+            cells.append(f"{values[layer]:.2f} \\[{low[layer]:.2f}, {high[layer]:.2f}]")
+        table.add_row(str(layer), *cells)
+    console.print(table)
+    for damage in result["damaged"]:
+        console.print(f"skipped: {escape(damage['path'])} ({escape(damage['reason'])})")
+
+
+def _print_doctor(console: Console, result: dict[str, Any]) -> None:
+    table = Table(title="raptor doctor", show_header=False)
+    for name, version in result["versions"].items():
+        table.add_row(name, version or "not installed")
+    for key in ("device", "devices", "cores", "threads", "max_difference"):
+        table.add_row(key, _pretty(result[key]))
+    console.print(table)
+    verdict = "agrees with" if result["ok"] else "DIFFERS FROM"
+    console.print(f"a toy flow on {result['device']} {verdict} the CPU (tolerance {result['tolerance']})")
+
+
+def _pretty(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, dict):
+        return ", ".join(f"{count} {name}" for name, count in value.items())
+    if isinstance(value, list):
+        return (
+            " x ".join(map(str, value)) if all(isinstance(item, int) for item in value) else ", ".join(map(str, value))
+        )
+    return str(value)
+
+
+def main() -> None:
+    """Run the command line: 0 success, 2 a user's mistake in one line on stderr, 130 Ctrl-C."""
+    try:
+        arguments = sys.argv[1:] or ["--help"]
+        code = typer.main.get_command(app).main(arguments, prog_name="raptor", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except typer.Exit as error:
+        sys.exit(error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        sys.exit(130)
+    except (RaptorError, UsageError) as error:
+        if "--debug" in sys.argv:
+            raise
+        message = str(error) if isinstance(error, RaptorError) else error.format_message()  # type: ignore[attr-defined]
+        print(f"error: {' '.join(message.split())}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""Images as batches: decoded in worker processes, damaged ones skipped, counted and named."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from raptor.data.batch import Batch
+from raptor.data.decode import DamagedImage, decode
+from raptor.data.records import Records
+from raptor.errors import DamagedDataError, DataError
+from raptor.preprocessing import Preprocessing
+
+TOLERATED = 0.01  # share of images that may be damaged before it is an error
+FEW = 128  # images that one process decodes sooner than workers start
+
+
+class _Decoded(Dataset):
+    """Record by record: (index, pixels or the reason why there are none, label, name)."""
+
+    def __init__(self, records: Records, preprocessing: Preprocessing):
+        self.records, self.preprocessing = records, preprocessing
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __getitem__(self, index: int) -> tuple[int, Tensor | str, int | None, str]:
+        record = self.records[index]
+        try:
+            return index, self.preprocessing(decode(record.image)), record.label, record.name
+        except DamagedImage as error:
+            return index, str(error), record.label, record.name
+
+
+def _as_is(items: list[Any]) -> list[Any]:
+    return items
+
+
+class Images:
+    """A set of images that can be iterated over any number of times, in the same order.
+
+    Parameters
+    ----------
+    records
+        What there is.
+    preprocessing
+        What the teacher wants.
+    batch_size
+        Images a batch.
+    workers
+        Processes that decode; by default one a core up to 8, none for a few images.
+    allow_damaged
+        Skip any number of damaged images instead of at most 1%.
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        preprocessing: Preprocessing,
+        batch_size: int = 32,
+        workers: int | None = None,
+        allow_damaged: bool = False,
+    ):
+        self.records, self.preprocessing = records, preprocessing
+        self.batch_size, self.allow_damaged = batch_size, allow_damaged
+        self.workers = min(os.cpu_count() or 1, 8) if workers is None else workers
+        if workers is None and len(records) < FEW:
+            self.workers = 0
+        self._damaged: dict[int, dict[str, str]] = {}
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """Names of the classes, or None where there are no labels."""
+        return self.records.classes
+
+    @property
+    def damaged(self) -> list[dict[str, str]]:
+        """The damaged images met so far, each with its path and what is wrong with it."""
+        return [self._damaged[index] for index in sorted(self._damaged)]
+
+    def __len__(self) -> int:
+        """Return the number of images, damaged ones included."""
+        return len(self.records)
+
+    def __iter__(self) -> Iterator[Batch]:
+        loader = DataLoader(
+            _Decoded(self.records, self.preprocessing),
+            batch_size=self.batch_size,
+            num_workers=self.workers,
+            collate_fn=_as_is,
+        )
+        for items in loader:
+            good = [item for item in items if isinstance(item[1], Tensor)]
+            self._note([item for item in items if not isinstance(item[1], Tensor)])
+            if good:
+                yield self._batch(good)
+        if len(self._damaged) == len(self):
+            raise DataError(f"none of the {len(self)} images can be read; the first: {self._first()}")
+
+    def _batch(self, good: list[Any]) -> Batch:
+        _, pixels, labels, names = zip(*good, strict=True)
+        label = None if self.classes is None else torch.tensor(labels)
+        return Batch(torch.stack(pixels), label, None, None, list(names))
+
+    def _note(self, bad: list[Any]) -> None:
+        """Remember damaged images; raise as soon as they are too many."""
+        for index, reason, _, name in bad:
+            self._damaged[index] = {"path": name, "reason": reason}
+        if bad and not self.allow_damaged and len(self._damaged) > TOLERATED * len(self):
+            raise DamagedDataError(
+                f"{len(self._damaged)} of {len(self)} images cannot be read, more than {TOLERATED:.0%}; the first: "
+                f"{self._first()}. Remove or repair them, or skip them all with --allow-damaged"
+            )
+
+    def _first(self) -> str:
+        first = self.damaged[0]
+        return f"{first['path']} ({first['reason']})"

@@ -1,0 +1,104 @@
+"""Records: what a data set has of each image before it is decoded.
+
+A folder and a table look the same from here on: a length, an undecoded image, a label and a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from raptor.errors import DataError
+
+
+@dataclass(frozen=True)
+class Record:
+    """One image, not yet decoded."""
+
+    image: Path | bytes
+    label: int | None
+    name: str
+
+
+@runtime_checkable
+class Records(Protocol):
+    """An indexable set of records."""
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """Names of the classes, or None where there are no labels."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> Record: ...
+
+
+@dataclass(frozen=True)
+class FolderRecords:
+    """Image files, labelled by the folder that they lie in or not at all."""
+
+    root: Path
+    files: tuple[Path, ...]
+    labels: tuple[int, ...] | None = None
+    classes: tuple[str, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, index: int) -> Record:
+        path = self.files[index]
+        label = None if self.labels is None else self.labels[index]
+        return Record(path, label, str(path.relative_to(self.root)))
+
+
+@dataclass(frozen=True)
+class TableRecords:
+    """Rows of a `datasets` table whose image column is left undecoded."""
+
+    table: Any
+    image_column: str
+    label_column: str | None
+    classes: tuple[str, ...] | None
+    name: str
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def __getitem__(self, index: int) -> Record:
+        row = self.table[index]
+        value, label = row[self.image_column], row[self.label_column] if self.label_column else None
+        content = value.get("bytes") if isinstance(value, dict) else value
+        if content is None and isinstance(value, dict) and value.get("path"):
+            content = Path(value["path"])
+        if isinstance(label, str) and self.classes is not None:
+            label = self.classes.index(label)
+        # An absent image is left to the decoder, which reports it as damaged with its row.
+        return Record(b"" if content is None else content, label, f"{self.name}[{index}]")
+
+
+@dataclass(frozen=True)
+class Subset:
+    """Some of the records, in the order given."""
+
+    records: Records
+    indices: Sequence[int]
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """Names of the classes of the whole set."""
+        return self.records.classes
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, index: int) -> Record:
+        return self.records[self.indices[index]]
+
+
+def check_column(wanted: str, columns: Sequence[str], kind: str) -> str:
+    """Return the column that the user named, or say which there are."""
+    if wanted not in columns:
+        raise DataError(f"there is no {kind} column {wanted!r}; the columns are {', '.join(columns)}")
+    return wanted

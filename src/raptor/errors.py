@@ -1,0 +1,57 @@
+"""Named exceptions that a user may meet.
+
+Each message says what was given, what is allowed and what to do; the command line prints it as one
+line and exits with 2. An exception that is not a `RaptorError` is a bug of ours.
+"""
+
+
+class RaptorError(Exception):
+    """Base of everything that a user's input can cause."""
+
+
+class LayoutError(RaptorError):
+    """A token group, a token count or a patch grid that the model does not have."""
+
+
+class PhaseError(RaptorError):
+    """Phases that cannot be: not lengths, or not of this depth."""
+
+
+class LayerError(RaptorError):
+    """A layer outside 0..L."""
+
+
+class ModelNotFoundError(RaptorError):
+    """Nothing that can be loaded is at the place that was named."""
+
+
+class UnsupportedModelError(RaptorError):
+    """A model of an architecture that no adapter knows."""
+
+
+class WeightsError(RaptorError):
+    """Weights that do not belong to the architecture, or a file that is not weights."""
+
+
+class ImageSizeError(RaptorError):
+    """An image size that the model cannot take."""
+
+
+class DataError(RaptorError):
+    """Images that are not there, cannot be read, or lack what was asked of them."""
+
+
+class DamagedDataError(DataError):
+    """More damaged images than may be skipped in silence."""
+
+
+class MissingDependencyError(RaptorError):
+    """An optional package that this request needs."""
+
+
+class OptionError(RaptorError):
+    """An option whose value cannot be used."""
+
+
+class OutputError(RaptorError):
+    """A run directory that cannot be written, or that another run holds."""

@@ -1,0 +1,148 @@
+"""The depth flow: embed, then L steps, then a readout. Every model here is one.
+
+A ViT, a surrogate made of tied blocks and a toy linear map all have the same form, so one function,
+`rollout`, gives teacher activations, teacher forcing, autoregression, stitched evaluation,
+perturbations and layer interventions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from raptor.errors import LayerError, LayoutError
+from raptor.tokens import TokenLayout
+from raptor.trajectory import Trajectory
+
+Head = Callable[[Tensor], Tensor]
+
+
+@runtime_checkable
+class DepthFlow(Protocol):
+    """What every analysis needs of a model.
+
+    Layer 0 is the embedding, layers 1..L are block outputs; states are taken before the final norm.
+    No state passes between calls: `step(tokens, layer)` depends on its arguments alone.
+    """
+
+    @property
+    def depth(self) -> int:
+        """Number of steps, L."""
+
+    @property
+    def width(self) -> int:
+        """Number of features of a token."""
+
+    @property
+    def layout(self) -> TokenLayout:
+        """Where the token groups stand."""
+
+    @property
+    def head(self) -> Head | None:
+        """Classifier that takes layer-L states, or None where the model has none."""
+
+    def embed(self, pixels: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch tokens features"]:
+        """Return layer 0."""
+
+    def step(
+        self, tokens: Float[Tensor, "batch tokens features"], layer: int
+    ) -> Float[Tensor, "batch tokens features"]:
+        """Go from `layer` (0..L-1) to `layer + 1`."""
+
+    def readout(self, tokens: Float[Tensor, "batch tokens features"]) -> Float[Tensor, "batch tokens features"]:
+        """Apply the final norm."""
+
+
+OnState = Callable[[int, Tensor], None]
+
+
+def layers_of(
+    flow: DepthFlow, tokens: Float[Tensor, "batch tokens width"], start: int = 0, stop: int | None = None
+) -> Iterator[tuple[int, Tensor]]:
+    """Yield (layer, states) from `start` to `stop`, both included; only the current states are held."""
+    stop = flow.depth if stop is None else stop
+    if not 0 <= start <= stop <= flow.depth:
+        raise LayerError(f"a rollout goes from a layer to a later one in 0..{flow.depth}, not {start} to {stop}")
+    # Sums over a strided view round differently: a layer taken from a trajectory must continue bit by bit.
+    tokens = tokens.contiguous()
+    yield start, tokens
+    for layer in range(start, stop):
+        tokens = flow.step(tokens, layer)
+        yield layer + 1, tokens
+
+
+def rollout(
+    flow: DepthFlow,
+    tokens: Float[Tensor, "batch tokens width"],
+    start: int = 0,
+    stop: int | None = None,
+    on_state: OnState | None = None,
+) -> Trajectory:
+    """Run a flow from the states at layer `start` to layer `stop`.
+
+    Parameters
+    ----------
+    flow
+        Any depth flow.
+    tokens
+        States at layer `start`; `flow.embed(pixels)` for start = 0.
+    start, stop
+        First and last layer, both included; by default 0 and L.
+    on_state
+        Called as `on_state(layer, states)` at every layer from `start` to `stop`. With it nothing is
+        kept but the last state, so that any number of layers streams in the memory of one.
+
+    Returns
+    -------
+    Trajectory
+        Layers `start` to `stop`; only layer `stop` where `on_state` is given.
+    """
+    kept: list[Tensor] = []
+    for layer, states in layers_of(flow, tokens, start, stop):
+        if on_state is None:
+            kept.append(states)
+        else:
+            on_state(layer, states)
+            kept = [states]
+    last = flow.depth if stop is None else stop
+    return Trajectory(torch.stack(kept, dim=1), flow.layout, first_layer=last - len(kept) + 1)
+
+
+class Stitched:
+    """One flow up to a layer, another after it."""
+
+    def __init__(self, first: DepthFlow, second: DepthFlow, at: int):
+        self.first, self.second, self.at = first, second, at
+        self.depth, self.width, self.layout = second.depth, second.width, second.layout
+        self.head = second.head
+
+    def embed(self, pixels: Tensor) -> Tensor:
+        """Embed as the first flow does; with `at` = 0 the second flow runs from there."""
+        return self.first.embed(pixels)
+
+    def step(self, tokens: Tensor, layer: int) -> Tensor:
+        """Step as the first flow below layer `at`, as the second from there on."""
+        return (self.first if layer < self.at else self.second).step(tokens, layer)
+
+    def readout(self, tokens: Tensor) -> Tensor:
+        """Read out as the second flow does."""
+        return self.second.readout(tokens)
+
+
+def stitch(first: DepthFlow, second: DepthFlow, at: int) -> Stitched:
+    """Return the flow that follows `first` from layer 0 to `at` and `second` from `at` to its end."""
+    if (first.layout, first.width) != (second.layout, second.width):
+        raise LayoutError(
+            f"only flows with the same tokens can be stitched, not {first.layout} of width {first.width} "
+            f"and {second.layout} of width {second.width}"
+        )
+    if not 0 <= at <= min(first.depth, second.depth):
+        raise LayerError(
+            f"flows of depths {first.depth} and {second.depth} can be stitched at layers 0 to "
+            f"{min(first.depth, second.depth)}, not {at}"
+        )
+    return Stitched(first, second, at)

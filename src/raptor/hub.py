@@ -1,0 +1,41 @@
+"""The door to `transformers` and its hub: opened lazily, and without waiting for a network that is not there."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+from types import ModuleType
+
+
+def import_transformers() -> ModuleType:
+    """Import transformers, past a torchvision that does not fit the installed torch.
+
+    transformers imports torchvision wherever it is installed, and a torchvision built for another torch fails
+    there ("operator torchvision::nms does not exist"). Nothing here needs it, so a broken one is hidden from
+    this process; whoever imports it later gets an ImportError instead.
+    """
+    if "torchvision" not in sys.modules:
+        try:
+            importlib.import_module("torchvision")
+        except ImportError:
+            pass
+        except (RuntimeError, AttributeError, OSError):
+            for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+                del sys.modules[name]
+            sys.modules["torchvision"] = None  # type: ignore[assignment]
+    return importlib.import_module("transformers")
+
+
+@functools.cache
+def reachable() -> bool:
+    """Ask the hub once, for a few seconds: its client's own retries take half a minute without a network."""
+    from huggingface_hub import constants, get_session
+
+    if constants.HF_HUB_OFFLINE:
+        return False
+    try:
+        get_session().head(constants.ENDPOINT, timeout=5)
+    except Exception:  # the client's own class of connection errors depends on its version
+        return False
+    return True

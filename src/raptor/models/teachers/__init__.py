@@ -1,0 +1,134 @@
+"""Teachers: any ViT behind one call, `load_teacher`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from raptor.device import resolve_device
+from raptor.errors import OptionError, WeightsError
+from raptor.models.teachers.adapt import adapt, register_adapter
+from raptor.models.teachers.pooling import linear_head
+from raptor.models.teachers.teacher import Parts, Teacher
+from raptor.models.teachers.weights import read_weights
+from raptor.preprocessing import Preprocessing, Size
+
+__all__ = ["Parts", "Teacher", "load_teacher", "register_adapter"]
+
+Loaded = tuple[nn.Module, Preprocessing | None]
+
+
+def _from_timm(name: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
+    from raptor.models.teachers import timm
+
+    model = timm.load(name, weights)
+    return model, timm.preprocessing_of(model)
+
+
+def _from_dinov2(name: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
+    from raptor.models.teachers import dinov2_official
+
+    size = dinov2_official.EVALUATED_SIZE
+    used = Preprocessing(crop=(size, size), resize=(256, 256), source="the released DINOv2 evaluation")
+    return dinov2_official.load(name, weights), used
+
+
+def _from_hub(source: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
+    from raptor.models.teachers import hub
+
+    model = hub.load(source, weights, dtype)
+    return model, hub.preprocessing_of(source, getattr(model.config, "vision_config", model.config))
+
+
+# What stands before the colon of a source -> how it is loaded.
+SOURCES: dict[str, Callable[[str, Path | None, torch.dtype], Loaded]] = {
+    "timm": _from_timm,
+    "dinov2": _from_dinov2,
+}
+
+
+def _load(source: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
+    scheme, colon, name = source.partition(":")
+    if colon and scheme in SOURCES:
+        return SOURCES[scheme](name, weights, dtype)
+    return _from_hub(source, weights, dtype)
+
+
+def _of_module(module: nn.Module) -> Preprocessing | None:
+    """Return what a module in hand tells of its images; only timm's models tell anything."""
+    if getattr(module, "pretrained_cfg", None):
+        from raptor.models.teachers.timm import preprocessing_of
+
+        return preprocessing_of(module)
+    return None
+
+
+def _with_head(parts: Parts, head: nn.Linear | str | Path) -> Parts:
+    """Put a linear classifier, given or read from a file, in place of the model's own."""
+    if not isinstance(head, nn.Linear):
+        state = read_weights(Path(head))
+        weight = next((value for name, value in state.items() if name.endswith("weight") and value.ndim == 2), None)
+        if weight is None:
+            raise WeightsError(f"the head {str(head)!r} has no 2-dimensional 'weight'; it has {', '.join(state)}")
+        bias = next((value for name, value in state.items() if name.endswith("bias")), None)
+        head = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
+        head.load_state_dict({"weight": weight} if bias is None else {"weight": weight, "bias": bias})
+    like = next(parts.blocks[0].parameters())
+    head = head.to(like).requires_grad_(False)
+    return replace(parts, classify=linear_head(head, parts.layout, parts.width))
+
+
+def load_teacher(
+    source: str | Path | nn.Module,
+    image_size: int | Size | None = None,
+    weights: str | Path | None = None,
+    head: nn.Linear | str | Path | None = None,
+    device: str | torch.device | None = None,
+    dtype: torch.dtype | None = None,
+) -> Teacher:
+    """Load a ViT as a depth flow.
+
+    Parameters
+    ----------
+    source
+        A hub id, a directory that `save_pretrained` wrote, `timm:NAME`, `dinov2:ARCH` (with `weights`), or a
+        module in hand. A module is used as it is, not copied: it is put into evaluation mode.
+    image_size
+        Pixels, one number or (height, width); by default what the model's own preprocessing crops to.
+    weights
+        File of a state dict (.safetensors or .pth of plain tensors) to use instead of the checkpoint's.
+    head
+        Linear classifier to use instead of the model's own: an `nn.Linear`, or a file with its weight and
+        bias. It takes cls (or the mean patch where there is no cls), or concat(cls, mean patch).
+    device
+        `cpu`, `cuda`, `mps`, `auto`; by default `cpu`, or where the module is.
+    dtype
+        By default float32, or what the module has.
+
+    Returns
+    -------
+    Teacher
+        With `embed`, `step`, `readout`, `head`, `layout` and `preprocessing`.
+    """
+    size = (image_size, image_size) if isinstance(image_size, int) else image_size
+    if isinstance(source, nn.Module):
+        if weights is not None:
+            raise OptionError("a module in hand has its weights already: load them into it first")
+        module, preprocessing, name = source, _of_module(source), type(source).__name__
+    else:
+        name = str(source)
+        module, preprocessing = _load(name, Path(weights) if weights else None, dtype or torch.float32)
+        module.requires_grad_(False)
+        device = device or "cpu"
+    module = module.to(device=None if device is None else resolve_device(device), dtype=dtype)
+    if size is None and preprocessing is not None:
+        size = preprocessing.crop
+    parts = adapt(module, size)
+    teacher = Teacher(module, parts, preprocessing or Preprocessing(), name)
+    if head is not None:
+        teacher.parts = _with_head(parts, head)
+    return teacher

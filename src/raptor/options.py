@@ -1,0 +1,81 @@
+"""Options that every verb of the command line has, declared once."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+from rich.console import Console
+
+from raptor.errors import OptionError
+from raptor.run import to_json
+
+Option = typer.Option
+
+
+@dataclass(frozen=True)
+class Common:
+    """What every verb takes beside its own arguments; the names and defaults are the options'."""
+
+    json: Annotated[bool, Option("--json", help="Print one JSON object on stdout and nothing else there.")] = False
+    out: Annotated[Path | None, Option(help="Directory for config.json, result.json and figures/.")] = None
+    seed: Annotated[int, Option(help="Seed of everything random.")] = 0
+    device: Annotated[str, Option(help="auto, cpu, cuda or mps.")] = "auto"
+    batch_size: Annotated[int, Option(min=1, help="Images a batch.")] = 32
+    images: Annotated[int | None, Option(min=1, help="How many images to use.")] = None
+    image_size: Annotated[str | None, Option(help="Pixels, 224 or 480x640; default: the model's own.")] = None
+    quiet: Annotated[bool, Option("--quiet", help="No text and no progress, only errors.")] = False
+    debug: Annotated[bool, Option("--debug", help="Show the traceback of an error.")] = False
+
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """The image size as (height, width)."""
+        return parse_size(self.image_size)
+
+    @property
+    def progress(self) -> Console:
+        """Where progress goes: stderr, or nowhere."""
+        return Console(stderr=True, quiet=self.quiet)
+
+    def show(self, result: dict[str, Any], text: Callable[[Console], None]) -> None:
+        """Print a result: as JSON, or by `text` for a person."""
+        if self.json:
+            print(to_json(result))
+        elif not self.quiet:
+            text(Console())
+
+
+def parse_size(text: str | None) -> tuple[int, int] | None:
+    """Read `224` or `480x640` (height x width)."""
+    if text is None:
+        return None
+    if not (match := re.fullmatch(r"([1-9][0-9]{0,4})(?:x([1-9][0-9]{0,4}))?", text, flags=re.ASCII)):
+        raise OptionError(f"an image size is 224 or 480x640 (height x width), not {text!r}")
+    return int(match[1]), int(match[2] or match[1])
+
+
+def verb(function: Callable[..., None]) -> Callable[..., None]:
+    """Replace a command's parameter `common` by the common options, which typer reads from the signature."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    own = [p for p in inspect.signature(function, eval_str=True).parameters.values() if p.name != "common"]
+    types = get_type_hints(Common, include_extras=True)
+    shared = [
+        inspect.Parameter(field.name, keyword, default=field.default, annotation=types[field.name])
+        for field in fields(Common)
+    ]
+    parameters = [*(parameter.replace(kind=keyword) for parameter in own), *shared]
+
+    def command(**given: Any) -> None:
+        common = Common(**{field.name: given.pop(field.name) for field in fields(Common)})
+        function(**given, common=common)
+
+    command.__doc__ = function.__doc__
+    command.__name__ = function.__name__
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return command

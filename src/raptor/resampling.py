@@ -1,0 +1,64 @@
+"""Means over images that stream, with bootstrap intervals, in memory that does not grow."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+BINS = 1024  # image i goes to bin i mod 1024; the bootstrap resamples bins
+DRAWS = 1000
+LEVEL = 0.95
+
+
+class BinnedMean:
+    """A running mean of one array an image, kept as sums over at most 1,024 bins.
+
+    Up to 1,024 images a bin is an image and the bootstrap is the usual one over images. Sums are float64, so
+    that the mean does not depend on the batch size beyond rounding of single precision inputs.
+    """
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._sums: Tensor | None = None
+        self._counts = torch.zeros(BINS, dtype=torch.float64)
+
+    def add(self, values: Float[Tensor, "batch *shape"]) -> None:
+        """Add one array for each of the next images."""
+        values = values.detach().to(device="cpu", dtype=torch.float64)
+        if self._sums is None:
+            self._sums = torch.zeros(BINS, *values.shape[1:], dtype=torch.float64)
+        index = torch.arange(self.n, self.n + len(values)) % BINS
+        self._sums.index_add_(0, index, values)
+        self._counts.index_add_(0, index, torch.ones(len(values), dtype=torch.float64))
+        self.n += len(values)
+
+    @property
+    def _filled(self) -> tuple[Tensor, Tensor]:
+        if self._sums is None:
+            raise ValueError("a mean of no images was asked for")
+        used = min(self.n, BINS)
+        return self._sums[:used], self._counts[:used]
+
+    def mean(self) -> Float[Tensor, " *shape"]:
+        """Return the mean over all images."""
+        sums, counts = self._filled
+        return sums.sum(dim=0) / counts.sum()
+
+    def resample(self, draws: int = DRAWS, seed: int = 0) -> Float[Tensor, "draws *shape"]:
+        """Return the means of `draws` resamples of the bins with replacement."""
+        sums, counts = self._filled
+        generator = torch.Generator().manual_seed(seed)
+        picks = torch.randint(len(sums), (draws, len(sums)), generator=generator)
+        weights = torch.zeros(draws, len(sums), dtype=torch.float64)
+        weights.scatter_add_(1, picks, torch.ones_like(picks, dtype=torch.float64))
+        means = (weights @ sums.reshape(len(sums), -1)) / (weights @ counts)[:, None]
+        return means.reshape(draws, *sums.shape[1:])
+
+    def interval(
+        self, level: float = LEVEL, draws: int = DRAWS, seed: int = 0
+    ) -> tuple[Float[Tensor, " *shape"], Float[Tensor, " *shape"]]:
+        """Return the low and high end of the percentile bootstrap interval over images."""
+        means = self.resample(draws, seed)
+        tail = (1 - level) / 2
+        return torch.quantile(means, tail, dim=0), torch.quantile(means, 1 - tail, dim=0)

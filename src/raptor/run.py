@@ -1,0 +1,152 @@
+"""A run: one command's directory, its envelope, and files that are whole or not there."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import IO, Any
+
+from filelock import FileLock, Timeout
+
+from raptor import __version__
+from raptor.errors import OutputError
+
+SCHEMA = 1
+PACKAGES = ("raptor-vit", "torch", "transformers", "timm", "datasets", "numpy", "pillow", "altair")
+
+
+def versions() -> dict[str, str | None]:
+    """Return the versions of Python and of what a result may depend on; None where it is not installed."""
+    found: dict[str, str | None] = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = None
+    return found
+
+
+def plain(value: Any) -> Any:
+    """Return JSON's own types, with null where a number is not finite."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def to_json(value: Any) -> str:
+    """Return JSON text that every reader accepts: no NaN, no Infinity."""
+    return json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=False)
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[IO[bytes]]:
+    """Write a file that appears whole or not at all: a temporary one beside it, flushed to disk, then renamed."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp makes files private; a result is as readable as any other file of its owner.
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+class Run:
+    """What a command does around its work: time it, seal the result, keep it in a directory.
+
+    Parameters
+    ----------
+    verb
+        The command.
+    config
+        All that is needed to repeat it.
+    out
+        Directory to write to, or None for nowhere. One process holds it at a time by a lock of the operating
+        system, which a killed process cannot leave behind.
+    seed
+        The run's seed.
+    """
+
+    def __init__(self, verb: str, config: dict[str, Any], out: Path | None, seed: int):
+        self.verb, self.config, self.out, self.seed = verb, config, out, seed
+        self._lock: FileLock | None = None
+        self._started = time.perf_counter()
+
+    def __enter__(self) -> Run:
+        if self.out is not None:
+            with self._explained():
+                self.out.mkdir(parents=True, exist_ok=True)
+                self._lock = FileLock(self.out / ".lock")
+                self._lock.acquire(timeout=0)
+            about = {"seed": self.seed, "command": sys.argv[1:], "versions": versions()}
+            self.save("config.json", {"verb": self.verb, **self.config, **about})
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._lock is not None:
+            self._lock.release()
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except Timeout as error:
+            raise OutputError(
+                f"another run is writing to {str(self.out)!r}; wait for it or use another --out"
+            ) from error
+        except OSError as error:
+            raise OutputError(f"cannot write to {str(self.out)!r}: {error.strerror or error}") from error
+
+    @contextlib.contextmanager
+    def file(self, name: str) -> Iterator[IO[bytes]]:
+        """Open a file of the run directory for writing, atomically."""
+        assert self.out is not None
+        with self._explained():
+            (self.out / name).parent.mkdir(parents=True, exist_ok=True)
+            with writing(self.out / name) as file:
+                yield file
+
+    def save(self, name: str, value: Any) -> None:
+        """Write a JSON file of the run directory; without a directory, do nothing."""
+        if self.out is not None:
+            with self.file(name) as file:
+                file.write(to_json(value).encode() + b"\n")
+
+    def finish(self, body: dict[str, Any], images: int, layers: int) -> dict[str, Any]:
+        """Put the envelope around a result, save it as result.json and return it."""
+        result = {
+            "schema": SCHEMA,
+            "verb": self.verb,
+            "version": __version__,
+            "seed": self.seed,
+            "images": images,
+            "layers": layers,
+            "seconds": round(time.perf_counter() - self._started, 3),
+            **{key: value for key, value in body.items() if key != "layers"},
+        }
+        self.save("result.json", result)
+        return plain(result)

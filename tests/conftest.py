@@ -1,0 +1,20 @@
+"""What every test needs before the first import."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+
+# Tests never ask the network; a test that did would fail at once instead of waiting.
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+# timm imports torchvision, which has no build for a CPU-only torch from here: its compiled operators are missing.
+# Declaring the two whose absence stops the import is enough; nothing in a ViT calls them.
+TORCHVISION = torch.library.Library("torchvision", "DEF")
+for _signature in (
+    "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+    "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+):
+    if not hasattr(torch.ops.torchvision, _signature.partition("(")[0]):
+        TORCHVISION.define(_signature)
