@@ -16,7 +16,7 @@ from raptor.errors import RaptorError
 from raptor.options import Common, verb
 
 # What typer raises for a wrong call, found through its public child: it has moved between typer's releases.
-UsageError = typer.BadParameter.__mro__[1]
+UsageError: Any = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(add_completion=False, no_args_is_help=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -75,6 +75,48 @@ def _inspect(
 
 @app.command()
 @verb
+def train(
+    data: Annotated[str, typer.Option(help="Labelled images to train on; DATA[:SPLIT], the train split by default.")],
+    eval_data: Annotated[str | None, typer.Option(help="Images to report on; by default the held-out split.")] = None,
+    eval_images: Annotated[int, typer.Option(min=1, help="How many of them.")] = 10_000,
+    steps: Annotated[int, typer.Option(min=1, help="Optimiser steps.")] = 5000,
+    epochs: Annotated[float | None, typer.Option(help="Passes over the images, instead of --steps.")] = None,
+    depth: Annotated[int, typer.Option(min=1, help="Layers.")] = 12,
+    width: Annotated[int, typer.Option(min=4, help="Features of a token.")] = 128,
+    heads: Annotated[int, typer.Option(min=1, help="Attention heads.")] = 4,
+    patch_size: Annotated[int, typer.Option(min=1, help="Side of a patch in pixels.")] = 8,
+    registers: Annotated[int, typer.Option(min=0, help="Register tokens.")] = 4,
+    drop_path: Annotated[float, typer.Option(min=0, max=0.95, help="Stochastic depth: p of every layer.")] = 0.0,
+    layer_scale: Annotated[float | None, typer.Option(help="Initial LayerScale; without it there is none.")] = None,
+    lr: Annotated[float, typer.Option(min=0, help="Peak learning rate.")] = 1e-3,
+    warmup: Annotated[int, typer.Option(min=0, help="Steps of linear warm-up.")] = 200,
+    weight_decay: Annotated[float, typer.Option(min=0, help="Of weight matrices.")] = 0.05,
+    flip: Annotated[bool, typer.Option("--flip/--no-flip", help="Mirror training images at random.")] = True,
+    shift: Annotated[int, typer.Option(min=0, help="Move training images by up to this many pixels.")] = 0,
+    image_column: ImageColumn = None,
+    label_column: LabelColumn = None,
+    allow_damaged: AllowDamaged = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in --out.")] = False,
+    *,
+    common: Common,
+) -> None:
+    """Train our own ViT as a classifier; --out DIR is then a MODEL of every other verb."""
+    from raptor.commands import train_model
+
+    result = train_model(
+        data, eval_data, eval_images, epochs, common, resume,
+        vit={"depth": depth, "width": width, "heads": heads, "patch_size": patch_size, "n_register": registers,
+             "drop_path": drop_path, "layer_scale": layer_scale},
+        recipe={"steps": steps, "batch_size": common.batch_size, "lr": lr, "warmup": warmup,
+                "weight_decay": weight_decay, "seed": common.seed},
+        augmentation={"flip": flip, "shift": shift},
+        loading={"image_column": image_column, "label_column": label_column, "allow_damaged": allow_damaged},
+    )  # fmt: skip
+    common.show(result, lambda console: _print_training(console, result, common.out))
+
+
+@app.command()
+@verb
 def doctor(*, common: Common) -> None:
     """This machine: versions, devices, and a toy flow on the chosen device against the CPU."""
     from raptor.doctor import examine
@@ -129,6 +171,16 @@ def _print_norms(console: Console, result: dict[str, Any]) -> None:
         console.print(f"skipped: {escape(damage['path'])} ({escape(damage['reason'])})")
 
 
+def _print_training(console: Console, result: dict[str, Any], out: Path | None) -> None:
+    low, high = result["top1_ci"]
+    console.print(
+        f"top-1 {result['top1']:.2%} (95% interval {low:.2%} to {high:.2%}, n = {result['images']:,}) after "
+        f"{result['epochs']:.2f} epochs of {result['train_images']:,} images at {result['images_per_second']:.0f}/s"
+    )
+    if out is not None:
+        console.print(f"model: {escape(str(out))}")
+
+
 def _print_doctor(console: Console, result: dict[str, Any]) -> None:
     table = Table(title="raptor doctor", show_header=False)
     for name, version in result["versions"].items():
@@ -167,7 +219,7 @@ def main() -> None:
     except (RaptorError, UsageError) as error:
         if "--debug" in sys.argv:
             raise
-        message = str(error) if isinstance(error, RaptorError) else error.format_message()  # type: ignore[attr-defined]
+        message = str(error) if isinstance(error, RaptorError) else error.format_message()
         print(f"error: {' '.join(message.split())}", file=sys.stderr)
         sys.exit(2)
 

@@ -7,13 +7,22 @@ from typing import Any
 
 from rich.console import Console
 
-from raptor.data import load_images
+from raptor.accuracy import top1
+from raptor.complexity import count_parameters
+from raptor.data import load_images, parse_source, scenes
 from raptor.dynamics.geometry import layer_norms
+from raptor.errors import OptionError, OutputError
 from raptor.inspection import inspect
+from raptor.models.store import save_vit
 from raptor.models.teachers import load_teacher
 from raptor.models.teachers.teacher import Teacher
-from raptor.progress import track
+from raptor.models.vit import ViTConfig
+from raptor.options import Common
+from raptor.preprocessing import Preprocessing
+from raptor.progress import track, watcher
 from raptor.run import Run
+from raptor.training.loop import Recipe
+from raptor.training.vit import Augmentation, train_vit
 
 LOOK = 1000  # images that a first look uses unless told otherwise
 
@@ -58,3 +67,77 @@ def look(run: Run, teacher: Teacher, data: str, *, progress: Console, **loading:
         chart = figures.norms(norms, f"Norms by layer: {teacher.name}")
         body["figures"] = [str(figures.save(chart, run, "norms").relative_to(run.out))]
     return run.finish(body, images=norms.n, layers=teacher.depth)
+
+
+def train_model(
+    data: str,
+    eval_data: str | None,
+    eval_images: int,
+    epochs: float | None,
+    common: Common,
+    resume: bool,
+    *,
+    vit: dict[str, Any],
+    recipe: dict[str, Any],
+    augmentation: dict[str, Any],
+    loading: dict[str, Any],
+) -> dict[str, Any]:
+    """Train a ViT on the train split, report its accuracy on the held-out one, keep it in the run directory."""
+    height, width = common.size or (scenes.SIZE, scenes.SIZE)
+    if height != width:
+        raise OptionError(f"our ViT takes square images, not {height}x{width}")
+    source, split = parse_source(data)
+    preprocessing = training_preprocessing(source, height)
+    endless = source == "scenes" and common.images is None and epochs is None
+    n = recipe["steps"] * recipe["batch_size"] if endless else common.images
+    pictures = load_images(source, preprocessing, split or "train", n, seed=common.seed, **loading)
+    if epochs is not None:
+        recipe = {**recipe, "steps": max(1, round(epochs * len(pictures) / recipe["batch_size"]))}
+    config = {"data": data, "images": len(pictures), "vit": vit, "recipe": recipe, "augmentation": augmentation}
+    with Run("train", config, common.out, common.seed) as run:
+        check_fresh(run, resume)
+        model, seconds = train_vit(
+            pictures,
+            ViTConfig(image_size=height, n_classes=len(pictures.classes or ()), **vit),
+            Recipe(**recipe),
+            Augmentation(**augmentation),
+            run.out,
+            resume,
+            common.device,
+            watch=watcher(recipe["steps"], common.progress),
+            about={"data": data, "images": len(pictures)},
+        )
+        if run.out is not None:
+            save_vit(model, preprocessing, run.out / "model")
+        held_out = load_images(
+            eval_data or source, preprocessing, None if eval_data else "test", eval_images, batch_size=250, **loading
+        )
+        batches = track(held_out, len(held_out), "accuracy", common.progress)
+        measured = top1(load_teacher(model), batches, seed=common.seed)
+        seen = recipe["steps"] * recipe["batch_size"]
+        body = {
+            "top1": measured.top1,
+            "top1_ci": list(measured.ci),
+            "epochs": seen / len(pictures),
+            "steps": recipe["steps"],
+            "train_images": len(pictures),
+            "train_seconds": round(seconds, 1),
+            "images_per_second": seen / seconds,
+            "drop_path": vit["drop_path"],
+            "parameters": count_parameters(model),
+            "damaged": [*pictures.damaged, *held_out.damaged],
+        }
+        return run.finish(body, images=measured.n, layers=model.depth)
+
+
+def training_preprocessing(source: str, size: int) -> Preprocessing:
+    """Return what a ViT trained on this data wants: scenes as they are, photographs resized and cropped."""
+    if source == "scenes":
+        return Preprocessing((size, size), None, mean=scenes.MEAN, std=scenes.STD, source="the scenes' mean and spread")
+    return Preprocessing((size, size), (size, size), source="resized to the ViT's own size, ImageNet's mean and spread")
+
+
+def check_fresh(run: Run, resume: bool) -> None:
+    """Refuse to train over a run that is there, unless it is to go on."""
+    if run.out is not None and not resume and (run.out / "checkpoint.pt").exists():
+        raise OutputError(f"{str(run.out)!r} holds a training already: go on with --resume, or use another --out")

@@ -55,3 +55,11 @@ class OptionError(RaptorError):
 
 class OutputError(RaptorError):
     """A run directory that cannot be written, or that another run holds."""
+
+
+class ResumeError(RaptorError):
+    """A run that cannot go on: no checkpoint of it, or one of another configuration."""
+
+
+class TrainingError(RaptorError):
+    """A training that cannot go on, such as a loss that is not finite."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import TypeVar
 
 from rich.console import Console
@@ -40,3 +40,22 @@ def track(batches: Iterable[Item], total: int, description: str, console: Consol
     finally:
         if shown:
             bar.stop()
+
+
+def watcher(steps: int, console: Console) -> Callable[[dict[str, float]], None]:
+    """Return what shows a training's last loss, its rate and the time left, one line a minute at most."""
+    last = [time.monotonic() - 60]
+
+    def watch(line: dict[str, float]) -> None:
+        now = time.monotonic()
+        if now - last[0] < 60 and line["step"] < steps:
+            return
+        last[0] = now
+        left = line["seconds"] / line["step"] * (steps - line["step"])
+        numbers = ", ".join(f"{name} {line[name]:.3f}" for name in ("loss", "accuracy") if name in line)
+        console.print(
+            f"step {line['step']:.0f} of {steps}: {numbers}, {line['images_per_second']:.0f} images/s, "
+            f"{left / 60:.0f} min left"
+        )
+
+    return watch

@@ -1,14 +1,12 @@
-"""A run: one command's directory, its envelope, and files that are whole or not there."""
+"""A run: one command's directory, its lock and its envelope."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import math
-import os
 import platform
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from importlib import metadata
@@ -19,6 +17,7 @@ from filelock import FileLock, Timeout
 
 from raptor import __version__
 from raptor.errors import OutputError
+from raptor.files import writing
 
 SCHEMA = 1
 PACKAGES = ("raptor-vit", "torch", "transformers", "timm", "datasets", "numpy", "pillow", "altair")
@@ -49,30 +48,6 @@ def plain(value: Any) -> Any:
 def to_json(value: Any) -> str:
     """Return JSON text that every reader accepts: no NaN, no Infinity."""
     return json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=False)
-
-
-@contextlib.contextmanager
-def writing(path: Path) -> Iterator[IO[bytes]]:
-    """Write a file that appears whole or not at all: a temporary one beside it, flushed to disk, then renamed."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        # mkstemp makes files private; a result is as readable as any other file of its owner.
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 class Run:

@@ -6,10 +6,12 @@ import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from raptor.data import scenes
 from raptor.data.batch import Batch
 from raptor.data.folders import read_folder
 from raptor.data.images import Images
 from raptor.data.records import Records, Subset
+from raptor.data.scene_images import DEFAULT_IMAGES, SceneImages
 from raptor.data.splits import choose, hold_out, known_split
 from raptor.errors import DataError, OptionError
 from raptor.preprocessing import Preprocessing
@@ -39,13 +41,13 @@ def load_images(
     allow_damaged: bool = False,
     image_column: str | None = None,
     label_column: str | None = None,
-) -> Images:
+) -> Images | SceneImages:
     """Load images, preprocessed as a teacher wants them.
 
     Parameters
     ----------
     source
-        A folder of images, a folder of class folders, a parquet file or a folder of them, or a dataset id;
+        `scenes`, a folder of images, a folder of class folders, a parquet file or a folder of them, a dataset id;
         `SOURCE:SPLIT` names a split. `train`, `val` and `test` folders or files are splits.
     teacher
         Whose preprocessing to use, or a `Preprocessing`.
@@ -54,7 +56,7 @@ def load_images(
         else train; a set without gives all its images, or, asked for `train` or `test`, one of both parts
         of a split that is always the same.
     images
-        How many to use, drawn at random by `seed`; by default all.
+        How many to use, drawn at random by `seed`; by default all, of `scenes` (the first) 10,000.
     seed
         Of that draw.
     batch_size, workers, allow_damaged
@@ -64,6 +66,12 @@ def load_images(
     """
     text, named = parse_source(str(source))
     wanted = named or split
+    preprocessing = teacher if isinstance(teacher, Preprocessing) else teacher.preprocessing
+    if images is not None and images < 1:
+        raise OptionError(f"at least one image must be used, not {images}")
+    if text == "scenes":
+        chosen = choose(list(scenes.SPLITS), wanted, text)
+        return SceneImages(preprocessing, chosen, images or DEFAULT_IMAGES, batch_size)
     splits = _open(text, image_column, label_column)
     if list(splits) == [""]:
         records = splits[""]()
@@ -71,13 +79,10 @@ def load_images(
             records = Subset(records, hold_out(len(records), wanted, text))
     else:
         records = splits[choose(list(splits), wanted, text)]()
-    if images is not None and images < 1:
-        raise OptionError(f"at least one image must be used, not {images}")
     if images is not None and images < len(records):
         records = Subset(records, sorted(random.Random(seed).sample(range(len(records)), images)))
     if len(records) == 0:
         raise DataError(f"{str(source)!r} holds no images")
-    preprocessing = teacher if isinstance(teacher, Preprocessing) else teacher.preprocessing
     return Images(records, preprocessing, batch_size, workers, allow_damaged)
 
 

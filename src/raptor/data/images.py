@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import random
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -35,6 +36,21 @@ class _Decoded(Dataset):
             return index, self.preprocessing(decode(record.image)), record.label, record.name
         except DamagedImage as error:
             return index, str(error), record.label, record.name
+
+
+def _endless(n: int, first_step: int, batch_size: int, seed: int) -> Iterator[list[int]]:
+    """Yield batches of indices: a pure function of the step, so that a run can go on from any."""
+    position = first_step * batch_size
+    epoch, order = -1, list[int]()
+    while True:
+        batch = []
+        for place in range(position, position + batch_size):
+            if place // n != epoch:
+                epoch, order = place // n, list(range(n))
+                random.Random(f"{seed}/{epoch}").shuffle(order)
+            batch.append(order[place % n])
+        yield batch
+        position += batch_size
 
 
 def _as_is(items: list[Any]) -> list[Any]:
@@ -88,19 +104,22 @@ class Images:
         return len(self.records)
 
     def __iter__(self) -> Iterator[Batch]:
-        loader = DataLoader(
-            _Decoded(self.records, self.preprocessing),
-            batch_size=self.batch_size,
-            num_workers=self.workers,
-            collate_fn=_as_is,
-        )
-        for items in loader:
+        order, size = list(range(len(self))), self.batch_size
+        yield from self._load(order[start : start + size] for start in range(0, len(order), size))
+        if len(self._damaged) == len(self):
+            raise DataError(f"none of the {len(self)} images can be read; the first: {self._first()}")
+
+    def shuffled(self, first_step: int, batch_size: int, seed: int) -> Iterator[Batch]:
+        """Yield training batches without end, from a step on; each epoch has an order of its own by the seed."""
+        return self._load(_endless(len(self), first_step, batch_size, seed))
+
+    def _load(self, batches: Iterable[list[int]]) -> Iterator[Batch]:
+        dataset = _Decoded(self.records, self.preprocessing)
+        for items in DataLoader(dataset, batch_sampler=batches, num_workers=self.workers, collate_fn=_as_is):
             good = [item for item in items if isinstance(item[1], Tensor)]
             self._note([item for item in items if not isinstance(item[1], Tensor)])
             if good:
                 yield self._batch(good)
-        if len(self._damaged) == len(self):
-            raise DataError(f"none of the {len(self)} images can be read; the first: {self._first()}")
 
     def _batch(self, good: list[Any]) -> Batch:
         _, pixels, labels, names = zip(*good, strict=True)

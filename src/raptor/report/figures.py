@@ -36,6 +36,7 @@ def norms(values: ByLayer, title: str) -> alt.LayerChart:
     colour = alt.Color(
         "group:N",
         title="tokens",
+        legend=alt.Legend(symbolOpacity=1),
         scale=alt.Scale(domain=list(values.mean), range=[GROUP_COLOURS[group] for group in values.mean]),
     )
     x = alt.X("layer:O", title="layer (0 is the embedding)", axis=alt.Axis(labelAngle=0))

@@ -11,7 +11,8 @@ from torch import nn
 
 from raptor.device import resolve_device
 from raptor.errors import OptionError, WeightsError
-from raptor.models.teachers.adapt import adapt, register_adapter
+from raptor.models.store import is_vit, load_vit
+from raptor.models.teachers.adapt import parts_of, register_adapter
 from raptor.models.teachers.pooling import linear_head
 from raptor.models.teachers.teacher import Parts, Teacher
 from raptor.models.teachers.weights import read_weights
@@ -20,6 +21,8 @@ from raptor.preprocessing import Preprocessing, Size
 __all__ = ["Parts", "Teacher", "load_teacher", "register_adapter"]
 
 Loaded = tuple[nn.Module, Preprocessing | None]
+
+SHIPPED = Path(__file__).parents[1] / "scenes_vit"
 
 
 def _from_timm(name: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
@@ -35,6 +38,13 @@ def _from_dinov2(name: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
     size = dinov2_official.EVALUATED_SIZE
     used = Preprocessing(crop=(size, size), resize=(256, 256), source="the released DINOv2 evaluation")
     return dinov2_official.load(name, weights), used
+
+
+def _own(folder: Path, weights: Path | None) -> Loaded:
+    """Load a ViT of ours; its weights lie beside its configuration."""
+    if weights is not None:
+        raise OptionError(f"{str(folder)!r} has its weights beside it and takes no others")
+    return load_vit(folder)
 
 
 def _from_hub(source: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
@@ -55,6 +65,12 @@ def _load(source: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
     scheme, colon, name = source.partition(":")
     if colon and scheme in SOURCES:
         return SOURCES[scheme](name, weights, dtype)
+    if source == "scenes":
+        return _own(SHIPPED, weights)
+    # A run directory keeps its model in a folder of its own: config.json beside it is the run's.
+    for folder in (Path(source) / "model", Path(source)):
+        if is_vit(folder):
+            return _own(folder, weights)
     return _from_hub(source, weights, dtype)
 
 
@@ -95,8 +111,9 @@ def load_teacher(
     Parameters
     ----------
     source
-        A hub id, a directory that `save_pretrained` wrote, `timm:NAME`, `dinov2:ARCH` (with `weights`), or a
-        module in hand. A module is used as it is, not copied: it is put into evaluation mode.
+        `scenes` (the ViT that ships), a hub id, a directory that `save_pretrained` or `raptor train` wrote,
+        `timm:NAME`, `dinov2:ARCH` (with `weights`), or a module in hand. A module is used as it is, not copied: it
+        is put into evaluation mode.
     image_size
         Pixels, one number or (height, width); by default what the model's own preprocessing crops to.
     weights
@@ -127,7 +144,7 @@ def load_teacher(
     module = module.to(device=None if device is None else resolve_device(device), dtype=dtype)
     if size is None and preprocessing is not None:
         size = preprocessing.crop
-    parts = adapt(module, size)
+    parts = parts_of(module, size)
     teacher = Teacher(module, parts, preprocessing or Preprocessing(), name)
     if head is not None:
         teacher.parts = _with_head(parts, head)

@@ -8,13 +8,13 @@ from dataclasses import replace
 from torch import nn
 
 from raptor.errors import UnsupportedModelError
-from raptor.models.teachers import huggingface, timm
+from raptor.models.teachers import huggingface, own, timm
 from raptor.models.teachers.classifiers import classifier_of
 from raptor.models.teachers.teacher import Adapter, Parts
 from raptor.preprocessing import Size
 
 # One row for each class that can be read; `register_adapter` adds to it.
-ADAPTERS: dict[str, Adapter] = {**huggingface.ADAPTERS, **timm.ADAPTERS}
+ADAPTERS: dict[str, Adapter] = {**huggingface.ADAPTERS, **timm.ADAPTERS, **own.ADAPTERS}
 
 
 def key_of(kind: type) -> str:
@@ -50,7 +50,7 @@ def supported() -> str:
     return ", ".join(sorted(ADAPTERS))
 
 
-def adapt(module: nn.Module, image_size: Size | None = None) -> Parts:
+def parts_of(module: nn.Module, image_size: Size | None = None) -> Parts:
     """Return the parts of a module that some adapter knows, its classifier included."""
     for base in _candidates(module):
         if adapter := _adapter_for(base):

@@ -1,0 +1,55 @@
+# Two commands matter: `make demo` and `make test`. Both create .venv and install what is missing, once.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+# torch first and pinned: a CPU machine then gets the CPU build, and every later range is satisfied by it.
+TORCH := $(shell sed -n 's/^\(torch==.*\)/\1/p' constraints.txt)
+TESTS ?= tests
+
+.PHONY: demo test lint bench docs clean
+
+demo: $(VENV)/.run
+	$(BIN)/raptor demo --out runs/demo
+	@echo "The picture is at runs/demo/figures/norms.png, the numbers at runs/demo/result.json"
+
+# Two processes of one thread each: threads of two processes would wait for one another.
+test: lint
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(TESTS)
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/mypy
+
+bench: $(VENV)/.test
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/.docs
+	$(BIN)/mkdocs build --strict
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "raptor needs Python 3.11 or newer; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.run: $(VENV)/.made pyproject.toml constraints.txt
+	$(PIP) install -q $(TORCH)
+	$(PIP) install -q -c constraints.txt -e .
+	@touch $@
+
+# torchvision has no CPU build everywhere, and timm needs so little of it that its dependencies can stay away;
+# where timm cannot be had, its tests say so and skip.
+$(VENV)/.test: $(VENV)/.run
+	$(PIP) install -q -c constraints.txt -e '.[test]'
+	$(PIP) install -q -c constraints.txt --no-deps torchvision timm || echo "timm cannot be had: its tests will skip"
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.run
+	$(PIP) install -q -c constraints.txt -e '.[docs]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) runs site .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,68 @@
+"""Scenes as a set of images like any other: rendered when they are asked for, nothing on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch.nn.functional import interpolate
+
+from raptor.data import scene_atlas, scenes
+from raptor.data.batch import Batch
+from raptor.preprocessing import Preprocessing
+
+DEFAULT_IMAGES = 10_000  # a split has no end, so that something must be said
+
+
+class SceneImages:
+    """The first `n` scenes of a split.
+
+    Parameters
+    ----------
+    preprocessing
+        Size and normalisation that the teacher wants; scenes are resized to its crop, not cropped.
+    split
+        train, validation or test.
+    n
+        Number of scenes.
+    batch_size
+        Images a batch.
+    """
+
+    classes = scene_atlas.CLASSES
+    damaged: tuple[()] = ()
+
+    def __init__(self, preprocessing: Preprocessing, split: str, n: int = DEFAULT_IMAGES, batch_size: int = 32):
+        self.preprocessing, self.split, self.n, self.batch_size = preprocessing, split, n, batch_size
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __iter__(self) -> Iterator[Batch]:
+        for start in range(0, self.n, self.batch_size):
+            yield self.batch(np.arange(start, min(start + self.batch_size, self.n)))
+
+    def shuffled(self, first_step: int, batch_size: int, seed: int) -> Iterator[Batch]:
+        """Yield training batches without end, from a step on; scenes come in no order, so none is made."""
+        step = first_step
+        while True:
+            yield self.batch(np.arange(step * batch_size, (step + 1) * batch_size) % self.n)
+            step += 1
+
+    def batch(self, indices: np.ndarray) -> Batch:
+        """Return the scenes with these indices."""
+        rendered = scenes.render(indices, self.split)
+        pixels = torch.from_numpy(rendered.pixels).float() / 255
+        mask, depth = torch.from_numpy(rendered.mask), torch.from_numpy(rendered.depth)
+        if (size := self.preprocessing.crop) != (scenes.SIZE, scenes.SIZE):
+            pixels = interpolate(pixels, size, mode="bilinear", antialias=True)
+            mask = interpolate(mask[:, None], size, mode="nearest")[:, 0]
+            depth = interpolate(depth[:, None], size, mode="nearest")[:, 0]
+        return Batch(
+            pixels=self.preprocessing.normalize(pixels),
+            label=torch.from_numpy(rendered.label),
+            mask=mask.long(),
+            depth=depth,
+            path=[f"scenes:{self.split}/{index}" for index in indices],
+        )

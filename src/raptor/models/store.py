@@ -1,0 +1,54 @@
+"""Our own ViT on disk: a configuration and safetensors, nothing that could run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save
+
+from raptor.errors import WeightsError
+from raptor.files import writing
+from raptor.models.teachers.weights import load_strictly, read_weights
+from raptor.models.vit import ViT, ViTConfig
+from raptor.preprocessing import Preprocessing
+
+MODEL_TYPE = "raptor-vit"
+
+
+def save_vit(model: ViT, preprocessing: Preprocessing, folder: Path, dtype: torch.dtype = torch.float32) -> None:
+    """Write `config.json` and `model.safetensors` into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = {"model_type": MODEL_TYPE, **asdict(model.config), "preprocessing": asdict(preprocessing)}
+    with writing(folder / "config.json") as file:
+        file.write(json.dumps(config, indent=2).encode() + b"\n")
+    tensors = {name: value.to(dtype).contiguous() for name, value in model.state_dict().items()}
+    with writing(folder / "model.safetensors") as file:
+        file.write(save(tensors, metadata={"format": "pt"}))
+
+
+def is_vit(folder: Path) -> bool:
+    """Tell whether a folder holds a ViT of ours."""
+    path = folder / "config.json"
+    return path.is_file() and f'"{MODEL_TYPE}"' in path.read_text(errors="replace")
+
+
+def load_vit(folder: Path) -> tuple[ViT, Preprocessing]:
+    """Read what `save_vit` wrote."""
+    try:
+        found: dict[str, Any] = json.loads((folder / "config.json").read_text())
+        known = {field.name for field in fields(ViTConfig)}
+        config = ViTConfig(**{name: value for name, value in found.items() if name in known})
+        wanted: dict[str, Any] = found["preprocessing"]
+        wanted = {name: tuple(value) if isinstance(value, list) else value for name, value in wanted.items()}
+        preprocessing = Preprocessing(**wanted)
+    except (ValueError, TypeError, KeyError) as error:
+        raise WeightsError(f"{str(folder / 'config.json')!r} does not describe a ViT of ours: {error}") from error
+    weights = folder / "model.safetensors"
+    state = {name: value.float() for name, value in read_weights(weights).items()}
+    model = load_strictly(ViT(config), state, weights)
+    assert isinstance(model, ViT)
+    return model, preprocessing

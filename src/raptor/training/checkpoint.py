@@ -1,0 +1,52 @@
+"""Checkpoints: everything that a run needs to go on as if nothing had happened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from raptor.errors import ResumeError
+from raptor.files import writing
+
+NAME = "checkpoint.pt"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The state after `step` steps.
+
+    No generator is kept: all randomness of a step is seeded by (seed, step).
+    """
+
+    step: int
+    seconds: float
+    config: dict[str, Any]
+    model: dict[str, Any]
+    optimizer: dict[str, Any]
+
+
+def save(checkpoint: Checkpoint, out: Path) -> None:
+    """Write the checkpoint; until it is whole, the one before stays."""
+    with writing(out / NAME) as file:
+        torch.save(vars(checkpoint), file)
+
+
+def load(out: Path, config: dict[str, Any]) -> Checkpoint | None:
+    """Read the checkpoint of a run with this configuration; None where there is none yet."""
+    path = out / NAME
+    if not path.exists():
+        return None
+    try:
+        found = Checkpoint(**torch.load(path, map_location="cpu", weights_only=True))
+    except Exception as error:
+        raise ResumeError(f"the checkpoint {str(path)!r} cannot be read; remove it to start anew") from error
+    for key in sorted({*config, *found.config}):
+        if config.get(key) != found.config.get(key):
+            raise ResumeError(
+                f"{str(out)!r} was started with {key} = {found.config.get(key)!r}, not {config.get(key)!r}; "
+                "resume with the same options, or use another --out"
+            )
+    return found

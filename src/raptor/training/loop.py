@@ -1,0 +1,184 @@
+"""The one training loop: it trains ViTs and will train surrogates and probes."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from raptor.errors import TrainingError
+from raptor.training import checkpoint
+from raptor.training.checkpoint import Checkpoint
+from raptor.training.schedules import warmup_cosine
+
+METRICS = "metrics.jsonl"
+SAVE_EVERY = int(os.environ.get("RAPTOR_SAVE_EVERY", "200"))  # steps between checkpoints
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to optimise: AdamW, warm-up and cosine, clipped gradients.
+
+    Defaults are those of small ViTs trained from scratch (DeiT's, with beta2 lowered for short runs).
+    """
+
+    steps: int
+    batch_size: int = 64
+    lr: float = 1e-3
+    warmup: int = 200
+    floor: float = 0.0
+    weight_decay: float = 0.05
+    betas: tuple[float, float] = (0.9, 0.98)
+    clip: float = 1.0
+    seed: int = 0
+
+
+# What is trained: a batch to its loss and to numbers worth logging.
+Objective = Callable[[Any], tuple[Tensor, dict[str, Tensor]]]
+# Where batches come from: all of a run's batches from a given step on, the same whatever came before.
+Batches = Callable[[int], Iterator[Any]]
+Watch = Callable[[dict[str, float]], None]
+
+
+def fit(
+    model: nn.Module,
+    objective: Objective,
+    batches: Batches,
+    recipe: Recipe,
+    out: Path | None = None,
+    resume: bool = False,
+    about: dict[str, Any] | None = None,
+    save_every: int = SAVE_EVERY,
+    log_every: int = 20,
+    watch: Watch | None = None,
+) -> float:
+    """Train `model` in place; return the seconds of training, those before an interruption included.
+
+    Parameters
+    ----------
+    model
+        What has the parameters.
+    objective, batches
+        What is minimised, and on what.
+    recipe
+        The optimisation.
+    out
+        Directory for `checkpoint.pt` and `metrics.jsonl`; None keeps nothing.
+    resume
+        Go on from the checkpoint in `out`, bit by bit as if the run had never stopped.
+    about
+        What else belongs to the configuration (the model's, the data's): resuming with another is refused.
+    save_every, log_every
+        Steps between checkpoints and between lines of the log.
+    watch
+        Called with each line of the log.
+    """
+    # JSON's own types, so that what is compared is what was saved.
+    config = json.loads(json.dumps({**asdict(recipe), **(about or {})}))
+    optimizer = _adamw(model, recipe)
+    found = checkpoint.load(out, config) if out is not None and resume else None
+    first, spent = 0, 0.0
+    if found is not None:
+        model.load_state_dict(found.model)
+        optimizer.load_state_dict(found.optimizer)
+        first, spent = found.step, found.seconds
+    log = _Log(None if out is None else out / METRICS, first, watch)
+    started = time.perf_counter() - spent
+
+    def keep(step: int) -> None:
+        if out is not None:
+            seconds = time.perf_counter() - started
+            checkpoint.save(Checkpoint(step, seconds, config, model.state_dict(), optimizer.state_dict()), out)
+
+    model.train()
+    step, source = first, batches(first)
+    with _sigterm() as asked:
+        while step < recipe.steps:
+            loss, metrics = _step(model, objective, next(source), optimizer, recipe, step)
+            step += 1
+            if step % log_every == 0 or step == recipe.steps:
+                log.write(step, recipe, time.perf_counter() - started, loss=loss, **metrics)
+            if asked() or step % save_every == 0 or step == recipe.steps:
+                keep(step)
+            if asked():
+                raise SystemExit(128 + signal.SIGTERM)
+    model.eval()
+    return time.perf_counter() - started
+
+
+def _step(
+    model: nn.Module, objective: Objective, batch: Any, optimizer: torch.optim.Optimizer, recipe: Recipe, step: int
+) -> tuple[Tensor, dict[str, Tensor]]:
+    for group in optimizer.param_groups:
+        group["lr"] = recipe.lr * warmup_cosine(step, recipe.steps, recipe.warmup, recipe.floor)
+    torch.manual_seed((recipe.seed << 32) + step)
+    loss, metrics = objective(batch)
+    if not math.isfinite(loss.item()):
+        raise TrainingError(
+            f"the loss of step {step} is {loss.item()}; the last checkpoint is kept. Lower the learning rate"
+        )
+    optimizer.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
+    optimizer.step()
+    return loss.detach(), metrics
+
+
+def _adamw(model: nn.Module, recipe: Recipe) -> torch.optim.AdamW:
+    """Decay weight matrices alone: biases, norms, tokens and positions are no weights of a sum of features."""
+    trained = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+    decayed = [parameter for name, parameter in trained if name.endswith("weight") and parameter.ndim >= 2]
+    plain = [parameter for name, parameter in trained if not (name.endswith("weight") and parameter.ndim >= 2)]
+    groups = [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": plain, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=recipe.lr, betas=recipe.betas, fused=True)
+
+
+class _Log:
+    """`metrics.jsonl`; lines after the step that a run goes on from are of steps that it takes again."""
+
+    def __init__(self, path: Path | None, first: int, watch: Watch | None):
+        self.path, self.watch = path, watch
+        if path is not None:
+            lines = path.read_text().splitlines(keepends=True) if path.exists() and first else []
+            path.write_text(
+                "".join(line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= first)
+            )
+
+    def write(self, step: int, recipe: Recipe, seconds: float, **values: Tensor) -> None:
+        line = {
+            "step": step,
+            **{name: value.item() for name, value in values.items()},
+            "lr": recipe.lr * warmup_cosine(step - 1, recipe.steps, recipe.warmup, recipe.floor),
+            "seconds": round(seconds, 3),
+            "images_per_second": round(step * recipe.batch_size / seconds, 2),
+        }
+        if self.path is not None:
+            with self.path.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+        if self.watch is not None:
+            self.watch(line)
+
+
+@contextmanager
+def _sigterm() -> Iterator[Callable[[], bool]]:
+    """Turn SIGTERM into a question that is asked after each step, so that a checkpoint can be written first."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked.is_set
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: asked.set())
+    try:
+        yield asked.is_set
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,165 @@
+"""Scenes: the same bytes everywhere, disjoint splits, and labels that mean what they say."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from raptor.data import scene_atlas, scenes
+from raptor.data.scenes import BACKGROUND_DEPTH, CLASSES, MEAN, SIZE, SPLITS, STD, render
+from raptor.errors import OptionError
+
+FROZEN = {
+    "pixels": "e32e02844a166085352e28d54e3a7ade26c686e9e3ff20533ee9e56d232ec57a",
+    "label": "23ffcd83a6a872a644d4c9939083bdd16e600028777c1d371454b05db3890e3b",
+    "mask": "ee616a822aafb354156c38f4f0cf827a2f3323121fdd9ab318fde4d50860b48f",
+    "depth": "c210dff5384aed8efbf21146352db3308b8f9e093a5ed60f1cc32ad9ce0f7ed0",
+}
+PLACES = {"train": [0, 1, 2, 63, 10**6, 2**59], "validation": [0, 1, 5, 2**40], "test": [0, 1, 9999]}
+
+
+def digest(array: np.ndarray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+
+
+def test_bytes_are_frozen() -> None:
+    """Later results rest on these pictures: a change of one byte must be seen."""
+    batches = [render(places, split) for split, places in PLACES.items()]
+    found = {name: digest(np.concatenate([getattr(b, name) for b in batches])) for name in FROZEN}
+    assert found == FROZEN
+
+
+def test_a_scene_does_not_depend_on_its_batch() -> None:
+    order = np.random.default_rng(0).permutation(200)
+    together = render(order)
+    for name in FROZEN:
+        alone = np.concatenate([getattr(render([i]), name) for i in order[:40].tolist()])
+        assert np.array_equal(getattr(together, name)[:40], alone)
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_bytes_do_not_depend_on_processes_or_threads(threads: str) -> None:
+    code = (
+        "import hashlib, numpy as np\n"
+        "from raptor.data.scenes import render\n"
+        "b = render(np.arange(100), 'test')\n"
+        "h = [hashlib.sha256(x.tobytes()).hexdigest() for x in (b.pixels, b.label, b.mask, b.depth)]\n"
+        "print(*h)"
+    )
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    env = {**os.environ, **dict.fromkeys(names, threads)}
+    out = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    here = render(np.arange(100), "test")
+    assert out.stdout.split() == [digest(getattr(here, name)) for name in FROZEN]
+
+
+def test_splits_share_no_scene_among_100_000() -> None:
+    seen: Counter[bytes] = Counter()
+    sizes = {"train": 60_000, "validation": 20_000, "test": 20_000}
+    for split, n in sizes.items():
+        for start in range(0, n, 1000):
+            pixels = render(np.arange(start, start + 1000), split).pixels
+            seen.update(hashlib.blake2b(image.tobytes(), digest_size=16).digest() for image in pixels)
+    assert len(seen) == 100_000
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 2**60 - 1), st.sampled_from(SPLITS), st.integers(0, 2**63))
+def test_label_is_the_class_of_the_least_depth(index: int, split: str, seed: int) -> None:
+    scene = render([index], split, seed)
+    mask, depth, label = scene.mask[0], scene.depth[0], int(scene.label[0])
+    nearest = depth == depth.min()
+    assert set(mask[nearest].tolist()) == {label + 1}
+    assert nearest.sum() >= 60
+    # Nothing else has the label's class, and the background is behind everything.
+    assert np.array_equal(mask == label + 1, nearest)
+    assert np.array_equal(mask == 0, depth == np.float32(BACKGROUND_DEPTH))
+    assert depth[mask > 0].max(initial=0.0) < BACKGROUND_DEPTH
+    assert mask.max() <= len(CLASSES)
+
+
+def test_keys_of_splits_are_disjoint_even_at_the_ends() -> None:
+    ends = np.concatenate([np.arange(1000), 2**60 - 1 - np.arange(1000)])
+    keys = np.concatenate([scenes.scene_keys(ends, split, seed=3) for split in SPLITS])
+    assert len(np.unique(keys)) == len(keys)
+
+
+def test_hash_equals_the_reference_splitmix64() -> None:
+    """Published first outputs of splitmix64 with seed 1234567."""
+    gamma = 0x9E3779B97F4A7C15
+    states = np.array([(1234567 + i * gamma) % 2**64 for i in (1, 2, 3)], dtype=np.uint64)
+    expected = [6457827717110365317, 3203168211198807973, 9817491932198370423]
+    assert scenes._mix(states).tolist() == expected
+
+
+def test_labels_are_balanced_and_all_classes_occur() -> None:
+    counts = np.bincount(render(np.arange(6000), "validation").label, minlength=len(CLASSES))
+    expected = 6000 / len(CLASSES)
+    # Chi-squared with 11 degrees of freedom exceeds 31.3 once in a thousand.
+    assert ((counts - expected) ** 2 / expected).sum() < 31.3
+
+
+def test_nearer_objects_are_larger_and_of_higher_contrast() -> None:
+    keys = scenes.scene_keys(np.arange(4000), "train", 0)
+    world = scenes._compose(keys)
+    assert (np.diff(world.depth, axis=1) > 0).all()
+    assert (np.diff(world.radius.mean(axis=0)) < 0).all()
+    haze = world.ground.mean(axis=1)[:, None, None, :]
+    contrast = np.abs(world.palette - haze).mean(axis=(0, 2, 3))
+    assert (np.diff(contrast) < 0).all()
+    # Radius times depth is what an object measures at distance 1: no trend is left in it.
+    own = (world.radius * world.depth).mean(axis=0)
+    assert np.ptp(own) < 0.02 * own.mean()
+
+
+def test_nearest_object_lies_inside_the_frame() -> None:
+    world = scenes._compose(scenes.scene_keys(np.arange(4000), "train", 0))
+    for place in (world.x[:, 0], world.y[:, 0]):
+        assert (place >= world.radius[:, 0]).all()
+        assert (place <= SIZE - world.radius[:, 0]).all()
+
+
+def test_painted_outline_equals_the_geometry() -> None:
+    """The mask of the nearest object against the signed distance at every pixel centre."""
+    keys = scenes.scene_keys(np.arange(50), "train", 0)
+    world, batch = scenes._compose(keys), render(np.arange(50))
+    y, x = np.mgrid[:SIZE, :SIZE] + 0.5
+    shapes = scene_atlas.outlines()
+    for i in range(50):
+        turn, r = world.angle[i, 0], world.radius[i, 0]
+        dx, dy = (x - world.x[i, 0]) / r, (y - world.y[i, 0]) / r
+        points = np.stack([np.cos(turn) * dx + np.sin(turn) * dy, np.cos(turn) * dy - np.sin(turn) * dx], axis=-1)
+        shape = CLASSES[batch.label[i]].split()[-1]
+        distance = r * scene_atlas.signed_distance(shapes[shape], points.reshape(-1, 2)).reshape(SIZE, SIZE)
+        painted = batch.depth[i] == batch.depth[i].min()
+        # A cell of the outline table is at most half a pixel wide.
+        clear = np.abs(distance) > 0.5
+        assert np.array_equal(painted[clear], distance[clear] > 0)
+
+
+def test_signed_distance_of_a_square_is_the_closed_form() -> None:
+    square = [np.array([(1.0, 1.0), (-1.0, 1.0), (-1.0, -1.0), (1.0, -1.0)])]
+    points = np.array([(0.0, 0.0), (0.5, 0.2), (2.0, 0.0), (2.0, 2.0), (0.0, -1.5)])
+    expected = [1.0, 0.5, -1.0, -(2.0**0.5), -0.5]
+    np.testing.assert_allclose(scene_atlas.signed_distance(square, points), expected, atol=1e-12)
+
+
+def test_pixel_statistics_are_those_stated() -> None:
+    pixels = render(np.arange(3000), "train").pixels / 255.0
+    np.testing.assert_allclose(pixels.mean(axis=(0, 2, 3)), MEAN, atol=0.01)
+    np.testing.assert_allclose(pixels.std(axis=(0, 2, 3)), STD, atol=0.01)
+
+
+def test_unknown_split_and_impossible_index_are_refused() -> None:
+    with pytest.raises(OptionError, match="train, validation, test"):
+        render([0], "val")
+    with pytest.raises(OptionError, match="2\\^60"):
+        render([-1])

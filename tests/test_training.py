@@ -1,0 +1,239 @@
+"""The training loop: schedules by hand, AdamW by another path, and runs that are killed and go on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from torch import nn
+
+from raptor.cli import main
+from raptor.errors import ResumeError, TrainingError
+from raptor.training.augment import flip, shift
+from raptor.training.checkpoint import NAME
+from raptor.training.loop import METRICS, Recipe, fit
+from raptor.training.schedules import warmup_cosine
+
+
+def test_warmup_and_cosine_by_hand():
+    factors = [warmup_cosine(step, 12, 4) for step in range(12)]
+    assert factors[:5] == [0.25, 0.5, 0.75, 1.0, 1.0]
+    assert factors[8] == pytest.approx(0.5)
+    assert factors[4:] == sorted(factors[4:], reverse=True)
+    assert warmup_cosine(12, 12, 4) == pytest.approx(0.0)
+    assert warmup_cosine(12, 12, 4, floor=0.1) == pytest.approx(0.1)
+    assert warmup_cosine(0, 5, 0) == 1.0
+
+
+def test_schedule_equals_torchs_schedulers():
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+    torchs = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=20, eta_min=0.05)
+    for step in range(20):
+        assert warmup_cosine(step, 20, 0, floor=0.05) == pytest.approx(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        torchs.step()
+
+
+def problem(recipe):
+    """A linear regression with dropout: its noise makes a resumed run differ unless it is seeded alike."""
+    torch.manual_seed(recipe.seed)
+    model = nn.Sequential(nn.Linear(6, 5), nn.Dropout(0.3), nn.Linear(5, 1))
+
+    def batches(first):
+        step = first
+        while True:
+            yield torch.randn(recipe.batch_size, 6, generator=torch.Generator().manual_seed(1000 + step))
+            step += 1
+
+    def objective(batch):
+        loss = (model(batch) - batch.sum(dim=1, keepdim=True)).square().mean()
+        return loss, {"size": batch.abs().mean()}
+
+    return model, objective, batches
+
+
+def test_the_loop_equals_a_plain_one():
+    recipe = Recipe(steps=30, batch_size=8, lr=0.02, warmup=5, weight_decay=0.1, clip=0.5, seed=4)
+    model, objective, batches = problem(recipe)
+    fit(model, objective, batches, recipe)
+    other, objective, batches = problem(recipe)
+    matrices, rest = [other[0].weight, other[2].weight], [other[0].bias, other[2].bias]
+    groups = [{"params": matrices, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.98))
+    other.train()
+    for step, batch in zip(range(30), batches(0), strict=False):
+        for group in optimizer.param_groups:
+            group["lr"] = 0.02 * warmup_cosine(step, 30, 5)
+        torch.manual_seed((4 << 32) + step)
+        loss, _ = objective(batch)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(other.parameters(), 0.5)
+        optimizer.step()
+    for ours, theirs in zip(model.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_stopping_and_going_on_changes_no_bit_and_no_line_of_the_log(tmp_path):
+    recipe = Recipe(steps=40, batch_size=8, lr=0.01, warmup=5, seed=1)
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    whole.mkdir(), cut.mkdir()
+    model, objective, batches = problem(recipe)
+    fit(model, objective, batches, recipe, whole, save_every=7, log_every=3)
+
+    class Stop(Exception):
+        pass
+
+    for stop_at in (5, 17, 18, 33):
+        partial, objective, batches = problem(recipe)
+
+        def watch(line, stop_at=stop_at):
+            if line["step"] >= stop_at:
+                raise Stop
+
+        with pytest.raises(Stop):
+            fit(partial, objective, batches, recipe, cut, resume=True, save_every=7, log_every=3, watch=watch)
+    resumed, objective, batches = problem(recipe)
+    fit(resumed, objective, batches, recipe, cut, resume=True, save_every=7, log_every=3)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), resumed.parameters(), strict=True))
+
+    def lines(folder):
+        parsed = [json.loads(line) for line in (folder / METRICS).read_text().splitlines()]
+        return [{k: v for k, v in line.items() if k not in ("seconds", "images_per_second")} for line in parsed]
+
+    assert lines(whole) == lines(cut)
+
+
+def test_another_configuration_is_not_resumed(tmp_path):
+    recipe = Recipe(steps=4, batch_size=8, warmup=1)
+    model, objective, batches = problem(recipe)
+    fit(model, objective, batches, recipe, tmp_path, about={"data": "a"})
+    with pytest.raises(ResumeError, match="started with data = 'a', not 'b'"):
+        fit(model, objective, batches, recipe, tmp_path, resume=True, about={"data": "b"})
+    with pytest.raises(ResumeError, match=r"lr = 0\.001, not 0\.1"):
+        fit(model, objective, batches, Recipe(4, 8, lr=0.1, warmup=1), tmp_path, resume=True, about={"data": "a"})
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path):
+    recipe = Recipe(steps=4, batch_size=8, warmup=1)
+    (tmp_path / NAME).write_bytes(b"half a checkp")
+    with pytest.raises(ResumeError, match=NAME):
+        fit(*problem(recipe), recipe, tmp_path, resume=True)
+
+
+def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_checkpoint(tmp_path):
+    recipe = Recipe(steps=20, batch_size=8, warmup=1)
+    model, objective, batches = problem(recipe)
+
+    def breaking(first):
+        for step, batch in zip(range(first, 20), batches(first), strict=False):
+            yield batch * float("nan") if step == 13 else batch
+
+    with pytest.raises(TrainingError, match="step 13 is nan"):
+        fit(model, objective, breaking, recipe, tmp_path, save_every=5)
+    assert torch.load(tmp_path / NAME, weights_only=True)["step"] == 10
+
+
+def test_flip_mirrors_about_half():
+    torch.manual_seed(0)
+    pixels = torch.arange(4.0).expand(400, 3, 2, 4)
+    flipped = flip(pixels)[:, 0, 0, 0] == 3
+    assert 160 < flipped.sum() < 240
+    assert set(map(tuple, flip(pixels)[:, 0, 0].tolist())) == {(0.0, 1.0, 2.0, 3.0), (3.0, 2.0, 1.0, 0.0)}
+
+
+def test_shift_moves_whole_images():
+    torch.manual_seed(0)
+    pixels = torch.arange(25.0).reshape(1, 1, 5, 5).expand(300, 3, 5, 5)
+    moved = shift(pixels, 1)
+    padded = nn.functional.pad(pixels[:1], (1, 1, 1, 1), mode="replicate")[0]
+    allowed = {tuple(padded[:, r : r + 5, c : c + 5].flatten().tolist()) for r in range(3) for c in range(3)}
+    assert {tuple(image.flatten().tolist()) for image in moved} == allowed
+    assert shift(pixels, 0) is pixels
+
+
+SMALL = [
+    "train", "--data", "scenes", "--steps", "120", "--batch-size", "4", "--depth", "2", "--width", "16", "--heads", "2",
+    "--drop-path", "0.2", "--registers", "1", "--warmup", "10", "--eval-images", "50", "--quiet",
+]  # fmt: skip
+
+
+def weights_hash(folder):
+    return hashlib.sha256((folder / "model" / "model.safetensors").read_bytes()).hexdigest()
+
+
+def command(*arguments):
+    return [sys.executable, "-c", "from raptor.cli import main; main()", *map(str, arguments)]
+
+
+@pytest.fixture
+def saving_often(monkeypatch):
+    """Children save every third step, so that a kill can fall between any two states; one thread is enough."""
+    monkeypatch.setenv("RAPTOR_SAVE_EVERY", "3")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
+def test_killed_ten_times_and_resumed_the_weights_are_bit_identical(tmp_path, saving_often):
+    started = time.monotonic()
+    subprocess.run(command(*SMALL, "--out", tmp_path / "whole"), check=True)
+    whole = time.monotonic() - started
+    chance, kills, attempts = random.Random(0), 0, 0
+    while kills < 10:
+        attempts += 1
+        assert attempts < 40
+        child = subprocess.Popen(command(*SMALL, "--out", tmp_path / "cut", "--resume"))
+        try:
+            # From the first moments of the process on: a third of them fall before the first checkpoint.
+            child.wait(timeout=chance.uniform(0.3, 0.8) * whole)
+        except subprocess.TimeoutExpired:
+            child.send_signal(signal.SIGKILL)
+            child.wait()
+            kills += 1
+            continue
+        # It got through before the kill: start over, since a finished run cannot be interrupted.
+        assert child.returncode == 0
+        assert weights_hash(tmp_path / "cut") == weights_hash(tmp_path / "whole")
+        os.rename(tmp_path / "cut", tmp_path / f"done-{attempts}")
+    subprocess.run(command(*SMALL, "--out", tmp_path / "cut", "--resume"), check=True)
+    assert weights_hash(tmp_path / "cut") == weights_hash(tmp_path / "whole")
+
+
+def test_sigterm_saves_before_it_stops(tmp_path, saving_often):
+    long = ["100000" if word == "120" else word for word in SMALL]
+    child = subprocess.Popen(command(*long, "--out", tmp_path))
+    while not (tmp_path / METRICS).exists() or not (tmp_path / METRICS).read_text():
+        time.sleep(0.1)
+        assert child.poll() is None
+    child.terminate()
+    assert child.wait(timeout=60) == 128 + signal.SIGTERM
+    assert torch.load(tmp_path / NAME, weights_only=True)["step"] >= 20
+
+
+def call(monkeypatch, *arguments):
+    monkeypatch.setattr(sys, "argv", ["raptor", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    return stop.value.code or 0
+
+
+def test_train_reports_what_the_interface_promises_and_is_a_model(monkeypatch, capfd, tmp_path):
+    short = [word for word in SMALL if word != "--quiet"]
+    assert call(monkeypatch, *short, "--json", "--out", tmp_path) == 0
+    result = json.loads(capfd.readouterr().out)
+    assert {"top1", "top1_ci", "epochs", "images_per_second", "drop_path"} <= set(result)
+    assert (result["drop_path"], result["epochs"], result["images"], result["layers"]) == (0.2, 1.0, 50, 2)
+    assert result["top1_ci"][0] <= result["top1"] <= result["top1_ci"][1]
+    assert call(monkeypatch, "inspect", tmp_path, "--json") == 0
+    assert json.loads(capfd.readouterr().out)["tokens"] == {"cls": 1, "register": 1, "patch": 64}
+    assert call(monkeypatch, *SMALL, "--out", tmp_path) == 2
+    assert "go on with --resume" in capfd.readouterr().err
+    assert call(monkeypatch, *SMALL, "--lr", "0.1", "--resume", "--out", tmp_path) == 2
+    assert "lr = 0.001, not 0.1" in capfd.readouterr().err
