@@ -163,8 +163,8 @@ def _compose(keys: NDArray[np.uint64]) -> _Layout:
 def _colours(draw: _Draws, depth: NDArray[np.float64]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Colour tables of objects (n, MAX_OBJECTS, 16, 3) and background (n, 64, 3), 0..255.
 
-    All colours are ``haze + contrast / d``. Objects are always brighter than the haze: with the
-    sign of the contrast at random a ViT stays at chance for its first 16,000 images and longer.
+    All colours are ``haze + contrast / d``. Objects are always brighter than the haze, so
+    that nearness shows in brightness itself and not only in its absolute difference.
     """
     n = len(depth)
     haze = draw.uniform(40, 75, 1) + draw.uniform(-22, 22, 3)
