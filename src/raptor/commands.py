@@ -19,7 +19,7 @@ from raptor.models.teachers.teacher import Teacher
 from raptor.models.vit import ViTConfig
 from raptor.options import Common
 from raptor.preprocessing import Preprocessing
-from raptor.progress import track, watcher
+from raptor.progress import Bar, track
 from raptor.run import Run
 from raptor.training.loop import Recipe
 from raptor.training.vit import Augmentation, train_vit
@@ -96,17 +96,19 @@ def train_model(
     config = {"data": data, "images": len(pictures), "vit": vit, "recipe": recipe, "augmentation": augmentation}
     with Run("train", config, common.out, common.seed) as run:
         check_fresh(run, resume)
-        model, seconds = train_vit(
-            pictures,
-            ViTConfig(image_size=height, n_classes=len(pictures.classes or ()), **vit),
-            Recipe(**recipe),
-            Augmentation(**augmentation),
-            run.out,
-            resume,
-            common.device,
-            watch=watcher(recipe["steps"], common.progress),
-            about={"data": data, "images": len(pictures)},
-        )
+        seen = recipe["steps"] * recipe["batch_size"]
+        with Bar(seen, "training", common.progress) as bar:
+            model, seconds = train_vit(
+                pictures,
+                ViTConfig(image_size=height, n_classes=len(pictures.classes or ()), **vit),
+                Recipe(**recipe),
+                Augmentation(**augmentation),
+                run.out,
+                resume,
+                common.device,
+                watch=lambda line: bar.move(int(line["step"]) * recipe["batch_size"], f"loss {line['loss']:.3f}"),
+                about={"data": data, "images": len(pictures)},
+            )
         if run.out is not None:
             save_vit(model, preprocessing, run.out / "model")
         held_out = load_images(
@@ -114,7 +116,6 @@ def train_model(
         )
         batches = track(held_out, len(held_out), "accuracy", common.progress)
         measured = top1(load_teacher(model), batches, seed=common.seed)
-        seen = recipe["steps"] * recipe["batch_size"]
         body = {
             "top1": measured.top1,
             "top1_ci": list(measured.ci),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Sized
 from typing import TypeVar
 
 from rich.console import Console
@@ -22,40 +22,37 @@ class _Rate(ProgressColumn):
         return Text("" if task.speed is None else f"{task.speed:.0f}/s")
 
 
+class Bar:
+    """A bar over images that appears only when the work has taken two seconds; use as a context."""
+
+    def __init__(self, total: int, description: str, console: Console):
+        self._bar = Progress(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn(),
+            console=console, transient=True,
+        )  # fmt: skip
+        self._task = self._bar.add_task(description, total=total)
+        self._since, self._shown = time.monotonic(), False
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            self._bar.stop()
+
+    def move(self, completed: int, description: str | None = None) -> None:
+        """Say how many images are done, and what they are done for."""
+        self._bar.update(self._task, completed=completed, description=description)
+        if not self._shown and time.monotonic() - self._since > PATIENCE:
+            self._bar.start()
+            self._shown = True
+
+
 def track(batches: Iterable[Item], total: int, description: str, console: Console) -> Iterator[Item]:
     """Yield batches; after two seconds show how many of `total` images are done, the rate and the time left."""
-    bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn(),
-        console=console, transient=True,
-    )  # fmt: skip
-    task = bar.add_task(description, total=total)
-    started, shown = time.monotonic(), False
-    try:
+    done = 0
+    with Bar(total, description, console) as bar:
         for batch in batches:
             yield batch
-            bar.advance(task, len(batch))
-            if not shown and time.monotonic() - started > PATIENCE:
-                bar.start()
-                shown = True
-    finally:
-        if shown:
-            bar.stop()
-
-
-def watcher(steps: int, console: Console) -> Callable[[dict[str, float]], None]:
-    """Return what shows a training's last loss, its rate and the time left, one line a minute at most."""
-    last = [time.monotonic() - 60]
-
-    def watch(line: dict[str, float]) -> None:
-        now = time.monotonic()
-        if now - last[0] < 60 and line["step"] < steps:
-            return
-        last[0] = now
-        left = line["seconds"] / line["step"] * (steps - line["step"])
-        numbers = ", ".join(f"{name} {line[name]:.3f}" for name in ("loss", "accuracy") if name in line)
-        console.print(
-            f"step {line['step']:.0f} of {steps}: {numbers}, {line['images_per_second']:.0f} images/s, "
-            f"{left / 60:.0f} min left"
-        )
-
-    return watch
+            done += len(batch)
+            bar.move(done)

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from raptor.device import resolve_device
-from raptor.errors import OptionError, WeightsError
+from raptor.errors import ModelNotFoundError, OptionError, WeightsError
 from raptor.models.store import is_vit, load_vit
 from raptor.models.teachers.adapt import parts_of, register_adapter
 from raptor.models.teachers.pooling import linear_head
@@ -66,6 +66,10 @@ def _load(source: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
     if colon and scheme in SOURCES:
         return SOURCES[scheme](name, weights, dtype)
     if source == "scenes":
+        if not is_vit(SHIPPED):
+            raise ModelNotFoundError(
+                "this version ships no ViT trained on scenes; train one with: raptor train --data scenes --out DIR"
+            )
         return _own(SHIPPED, weights)
     # A run directory keeps its model in a folder of its own: config.json beside it is the run's.
     for folder in (Path(source) / "model", Path(source)):
