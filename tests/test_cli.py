@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
 from PIL import Image
 
-from raptor.cli import main
+from raptor.__main__ import main
 from raptor.run import Run
 from vits import family
 
@@ -107,6 +111,14 @@ def test_one_damaged_image_is_skipped_and_listed(call, model, photos, tmp_path):
     assert json.loads((tmp_path / "run" / "result.json").read_text())["damaged"] == result["damaged"]
 
 
+def another_width(tmp_path, model):
+    """A model whose configuration wants another width than its weights have: transformers reports it at length."""
+    folder = shutil.copytree(model, tmp_path / "another")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "hidden_size": 64}))
+    return folder
+
+
 def mistakes(tmp_path, model, photos):
     (tmp_path / "empty").mkdir()
     (tmp_path / "text").mkdir()
@@ -131,6 +143,12 @@ def mistakes(tmp_path, model, photos):
         "no argument": (["inspect"], "model"),
         "images below one": (["inspect", model, "--data", photos, "--images", "0"], "images"),
         "out is a file": (["inspect", model, "--out", tmp_path / "file"], "cannot write"),
+        "seed too large": (["inspect", model, "--seed", "99999999999999999999"], "seed"),
+        "model with a long name": (["inspect", "x" * 300], "neither a directory"),
+        "out is the model": (["inspect", model, "--out", model], "config.json of something else"),
+        "out is the data": (["inspect", model, "--data", photos, "--out", photos / "run"], "lies in the data"),
+        "size of a verb without": (["doctor", "--image-size", "big"], "224 or 480x640"),
+        "another width": (["inspect", another_width(tmp_path, model)], "'embeddings.cls_token' has shape"),
         "out below a file": (["inspect", model, "--out", tmp_path / "file" / "x"], "cannot write"),
     }
 
@@ -144,14 +162,14 @@ def test_mistakes_are_one_line_and_exit_2(call, model, photos, tmp_path):
         assert hint in err, f"{name}: {err}"
 
 
-def test_parquet_without_an_image_column(call, model, tmp_path):
+def test_parquet_without_an_image_column(call, model, tmp_path, capfd):
     import datasets
 
     datasets.Dataset.from_dict({"text": ["a"]}).to_parquet(tmp_path / "no.parquet")
-    code, _, err = call("inspect", model, "--data", tmp_path / "no.parquet", "--json")
-    assert code == 2
-    assert "error: " in err
-    assert "its columns are text" in err
+    capfd.readouterr()
+    code, out, err = call("inspect", model, "--data", tmp_path / "no.parquet", "--json")
+    assert (code, out) == (2, "")
+    assert re.fullmatch(r"error: .*its columns are text.*\n", err)
 
 
 def test_debug_shows_the_traceback(monkeypatch, tmp_path):
@@ -181,6 +199,25 @@ def test_a_failed_run_leaves_no_half_written_result(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} <= {".lock", "config.json"}
 
 
+def test_a_failed_run_leaves_the_result_of_the_last_alone(call, model, tmp_path):
+    assert call("inspect", model, "--out", tmp_path / "run", "--quiet")[0] == 0
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    assert call("inspect", tmp_path / "nowhere", "--out", tmp_path / "run")[0] == 2
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
+
+
+def test_weights_that_are_not_numbers_are_reported_as_such(call, photos, tmp_path):
+    broken = family("vit").build()
+    with torch.no_grad():
+        broken.layers[1].mlp.fc1.weight.fill_(float("nan"))
+    broken.save_pretrained(tmp_path / "broken")
+    arguments = ["inspect", tmp_path / "broken", "--data", photos, "--images", 8, "--out", tmp_path / "run"]
+    code, out, _ = call(*arguments)
+    assert code == 0
+    assert "nan [nan, nan]" in out
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["norm"]["patch"][2:] == [None, None]
+
+
 def test_numbers_that_are_not_are_null(tmp_path):
     with Run("test", {}, tmp_path, 0) as run:
         result = run.finish({"a": float("nan"), "b": [1.0, float("inf")]}, images=1, layers=2)
@@ -200,13 +237,26 @@ def test_doctor(call):
 def test_version_and_help_need_no_torch():
     code = (
         "import sys; sys.argv = ['raptor']\n"
-        "from raptor.cli import main\n"
+        "from raptor.__main__ import main\n"
         "try: main()\n"
         "except SystemExit as stop: print(stop.code, 'torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip().endswith("0 False")
     assert "inspect" in done.stdout
+
+
+@pytest.mark.parametrize("after", [0.2, 1.5])
+def test_interrupting_gives_130_and_no_traceback(after, model):
+    child = subprocess.Popen(
+        [sys.executable, "-m", "raptor", "inspect", model, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    time.sleep(after)
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=60)
+    # The interpreter's own first moments are nobody's: before our first line there is nothing that could answer.
+    if child.returncode != -signal.SIGINT:
+        assert (child.returncode, err) in [(130, b""), (0, b"")]
 
 
 def test_the_installed_command_runs(model):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import datasets
 import numpy as np
+import pyarrow.parquet
 import pytest
 import torch
 from PIL import Image
@@ -89,6 +90,69 @@ def test_split_folders(tmp_path):
         raptor.load_images(f"{tmp_path}:other", PLAIN)
 
 
+@pytest.fixture
+def parted(tmp_path):
+    for split in ("train", "test"):
+        for name in ("cat", "dog"):
+            (tmp_path / split / name).mkdir(parents=True)
+            picture(10 if split == "train" else 20).save(tmp_path / split / name / "a.png")
+    return tmp_path
+
+
+def test_hidden_and_empty_folders_beside_splits_change_nothing(parted):
+    (parted / ".git").mkdir()
+    (parted / "annotations").mkdir()
+    assert levels(raptor.load_images(f"{parted}:train", PLAIN)) == [10, 10]
+    assert raptor.load_images(f"{parted}:test", PLAIN).classes == ("cat", "dog")
+
+
+def test_splits_are_never_mixed_with_what_lies_beside_them(parted):
+    (parted / "more").mkdir()
+    picture(30).save(parted / "more" / "a.png")
+    with pytest.raises(DataError, match=r"test, train, more\) are neither classes nor one folder for each split"):
+        raptor.load_images(parted, PLAIN)
+
+
+def test_two_folders_for_one_split_are_refused(parted):
+    for name in ("val", "valid"):
+        (parted / name).mkdir()
+        picture(30).save(parted / name / "a.png")
+    with pytest.raises(DataError, match="neither classes nor"):
+        raptor.load_images(parted, PLAIN)
+
+
+def test_train_among_other_vehicles_is_a_class(tmp_path):
+    for name in ("bus", "train", "car"):
+        (tmp_path / name).mkdir()
+        picture(10).save(tmp_path / name / "a.png")
+    assert raptor.load_images(tmp_path, PLAIN).classes == ("bus", "car", "train")
+
+
+def test_links_that_lead_back_up_are_followed_once(flat):
+    (flat / "deeper").mkdir()
+    (flat / "deeper" / "up").symlink_to(flat)
+    assert len(raptor.load_images(flat, PLAIN)) == 10
+
+
+@pytest.mark.parametrize("source", ["", "photos:", ":train", "imagefolder", "csv", "parquet", "a b", "x" * 5000, "\0"])
+def test_what_names_no_data(source, flat, monkeypatch):
+    monkeypatch.chdir(flat)
+    with pytest.raises(DataError):
+        raptor.load_images(source, PLAIN)
+
+
+def test_a_split_that_is_named_twice_must_be_the_same(parted):
+    assert levels(raptor.load_images(f"{parted}:train", PLAIN, split="train")) == [10, 10]
+    with pytest.raises(OptionError, match="names the split 'train'"):
+        raptor.load_images(f"{parted}:train", PLAIN, split="test")
+
+
+@pytest.mark.parametrize("options", [{"batch_size": 0}, {"workers": -1}])
+def test_impossible_loading_is_refused(flat, options):
+    with pytest.raises(OptionError, match="at least 1 image"):
+        raptor.load_images(flat, PLAIN, **options)
+
+
 def test_a_set_without_splits_is_parted_once_and_for_all(flat):
     train, test = raptor.load_images(f"{flat}:train", PLAIN), raptor.load_images(f"{flat}:test", PLAIN)
     assert sorted(levels(train) + levels(test)) == list(range(0, 100, 10))
@@ -146,15 +210,39 @@ def test_folder_of_parquet_files_with_splits(tmp_path):
     assert labels(raptor.load_images(tmp_path, PLAIN)) == [2]
 
 
+def test_parquet_files_by_pattern_and_with_underscores(tmp_path):
+    table(label=[0, 0]).to_parquet(tmp_path / "train_0.parquet")
+    table(label=[1]).to_parquet(tmp_path / "train_1.parquet")
+    table(label=[2]).to_parquet(tmp_path / "test_0.parquet")
+    assert labels(raptor.load_images(f"{tmp_path}:train", PLAIN)) == [0, 0, 1]
+    assert labels(raptor.load_images(f"{tmp_path}/train_*.parquet", PLAIN)) == [0, 0, 1]
+    table(label=[3]).to_parquet(tmp_path / "extra.parquet")
+    with pytest.raises(DataError, match=r"'extra\.parquet' is not; name the files"):
+        raptor.load_images(tmp_path, PLAIN)
+
+
+@pytest.mark.parametrize("values", [[0.5, 1.5], [[0], [1, 2]], [-1, 0], [None, 1], ["a", None]], ids=str)
+def test_a_guessed_column_without_classes_is_no_label(tmp_path, values):
+    table(label=values).to_parquet(tmp_path / "odd.parquet")
+    images = raptor.load_images(tmp_path / "odd.parquet", PLAIN)
+    assert images.classes is None
+    assert levels(images) == [0, 10]
+    with pytest.raises(DataError, match="label column 'label'"):
+        raptor.load_images(tmp_path / "odd.parquet", PLAIN, label_column="label")
+
+
 def test_cifar100_as_the_hub_lays_it_out():
     folder = Path(__file__).parents[2] / "shared/data/cifar100"
     if not (folder / "test.parquet").exists():
         pytest.skip("CIFAR-100 is not beside the project")
     images = raptor.load_images(f"{folder}:test", PLAIN, images=16)
     batch = next(iter(images))
-    assert batch.pixels.shape == (16, 3, 8, 8)
+    rows = pyarrow.parquet.read_table(folder / "test.parquet").to_pylist()
+    assert batch.path == [f"{folder}[{index}]" for index in images.records.indices]
+    for pixels, label, index in zip(batch.pixels, batch.label, images.records.indices, strict=True):
+        assert label == rows[index]["fine_label"]
+        assert torch.equal(pixels, PLAIN(Image.open(io.BytesIO(rows[index]["img"]["bytes"])).convert("RGB")))
     assert len(images.classes) == 100
-    assert batch.label.min() >= 0
 
 
 def test_columns_that_are_not_there(tmp_path):
@@ -176,7 +264,7 @@ def test_what_is_no_data_at_all(tmp_path):
     with pytest.raises(DataError, match="not a readable parquet file"):
         raptor.load_images(tmp_path / "a.parquet", PLAIN)
     (tmp_path / "a.txt").write_text("x")
-    with pytest.raises(DataError, match="neither a folder of images nor a parquet file"):
+    with pytest.raises(DataError, match="neither a folder of images nor parquet"):
         raptor.load_images(tmp_path / "a.txt", PLAIN)
     with pytest.raises(DataError, match=r"'some/dataset'.*network"):
         raptor.load_images("some/dataset", PLAIN)

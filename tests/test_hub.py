@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 import safetensors.torch
@@ -118,6 +119,92 @@ def test_a_checkpoint_of_another_architecture_names_the_first_missing_key(tmp_pa
     safetensors.torch.save_file(kept, tmp_path / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(WeightsError, match=r"another architecture.*'encoder\.layer\.1\."):
         raptor.load_teacher(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["vit", "deit", "dinov2", "dinov3", "clip", "siglip", "beit", "mae", "ijepa", "aimv2"])
+def test_the_file_of_a_checkpoint_is_taken_as_weights(name, tmp_path):
+    """Files on disk have names of their own, which the library translates when it loads them."""
+    model = family(name).build()
+    model.save_pretrained(tmp_path)
+    teacher = raptor.load_teacher(tmp_path, weights=tmp_path / "model.safetensors")
+    images = pixels(32, 32)
+    torch.testing.assert_close(teacher(images), raptor.load_teacher(model)(images), atol=1e-6, rtol=1e-6)
+
+
+def edit_config(folder, **changes):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, **changes}))
+
+
+def test_a_configuration_that_leaves_layers_out_names_the_first(tmp_path):
+    family("vit").build().save_pretrained(tmp_path)
+    edit_config(tmp_path, num_hidden_layers=2)
+    with pytest.raises(WeightsError, match=r"layer.*2\..* is not in the model"):
+        raptor.load_teacher(tmp_path)
+
+
+def test_weights_of_another_width_name_the_first_key_and_both_shapes(tmp_path, capfd):
+    family("dinov2").build().save_pretrained(tmp_path)
+    edit_config(tmp_path, hidden_size=64)
+    capfd.readouterr()
+    with pytest.raises(WeightsError, match=r"'embeddings\.cls_token' has shape \(1, 1, 32\).*\(1, 1, 64\)"):
+        raptor.load_teacher(tmp_path)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_classifier_whose_pooler_is_missing_is_refused(tmp_path):
+    model = tf.BeitForImageClassification(tf.BeitConfig(**SMALL, num_labels=3))
+    model.save_pretrained(tmp_path)
+    weights = safetensors.torch.load_file(tmp_path / "model.safetensors")
+    kept = {name: value for name, value in weights.items() if "pooler" not in name}
+    assert len(kept) < len(weights)
+    safetensors.torch.save_file(kept, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(WeightsError, match=r"pooler\.layernorm.* is missing"):
+        raptor.load_teacher(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"hidden_size": "abc"}, {"hidden_size": None}, {"hidden_size": -32}, {"hidden_size": 0}, {"image_size": None},
+        {"image_size": 32.5}, {"image_size": [32]}, {"patch_size": 0}, {"num_hidden_layers": 0}, {"dtype": "nonsense"},
+        {"num_hidden_layers": -1}, {"num_attention_heads": -4}, {"hidden_act": "nonsense"}, {"layer_norm_eps": "x"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_nonsense_in_a_configuration_is_a_named_error(changes, tmp_path):
+    family("vit").build().save_pretrained(tmp_path)
+    edit_config(tmp_path, **changes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's, about tensors without elements
+        with pytest.raises(raptor.RaptorError):
+            raptor.load_teacher(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", "[]", "null", '"x"', '{"image_processor": 5}', '{"size": "x"}', '{"size": {}}', '{"size": [32, 32]}',
+     '{"size": {"shortest_edge": "a"}}', '{"image_mean": 0.5}', '{"image_std": ["a", "b", "c"]}', '{"resample": 77}',
+     '{"resample": "bicubic"}', '{"do_center_crop": true, "crop_size": {"height": 32}}'],
+)  # fmt: skip
+def test_a_preprocessor_file_that_cannot_be_used_is_named(content, tmp_path):
+    family("vit").build().save_pretrained(tmp_path)
+    (tmp_path / "preprocessor_config.json").write_text(content)
+    with pytest.raises(UnsupportedModelError, match=r"preprocessor_config\.json of .* cannot be used"):
+        raptor.load_teacher(tmp_path)
+
+
+def test_code_that_a_repository_brings_is_never_run(tmp_path, capfd):
+    (tmp_path / "evil.py").write_text(
+        f"import os\nos.mkdir({str(tmp_path / 'executed')!r})\n"
+        "from transformers import PretrainedConfig\nclass Evil(PretrainedConfig):\n    model_type = 'evil'\n"
+    )
+    config = {"model_type": "evil", "auto_map": {"AutoConfig": "evil.Evil", "AutoModel": "evil.Evil"}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UnsupportedModelError):
+        raptor.load_teacher(tmp_path)
+    assert not (tmp_path / "executed").exists()
+    assert capfd.readouterr().out == ""
 
 
 class Evil:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+
+import numpy as np
 import pytest
 import torch
 import transformers as tf
 
 import raptor
-from raptor.errors import ImageSizeError, LayerError, UnsupportedModelError, WeightsError
+from raptor.errors import ImageSizeError, LayerError, OptionError, UnsupportedModelError, WeightsError
+from raptor.models.teachers.teacher import as_image_size
 from vits import DINO, FAMILIES, SMALL, Family, _scrambled, family, pixels
 
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
@@ -151,6 +155,69 @@ def test_steps_keep_no_state_between_calls():
     first = teacher.step(a, 0)
     teacher.step(b, 2)
     assert torch.equal(teacher.step(a, 0), first)
+
+
+@pytest.mark.parametrize("name", ["beit-shared", "data2vec-shared", "dinov3"])
+def test_weights_that_change_later_are_followed(name):
+    model = family(name).build()
+    teacher = raptor.load_teacher(model)
+    images = pixels(32, 32)
+    teacher(images)
+    for parameter in model.parameters():
+        parameter.mul_(1.5)
+    torch.testing.assert_close(teacher(images), model(images).last_hidden_state, **CLOSE)
+
+
+def test_a_copy_of_a_teacher_is_a_teacher_of_its_own():
+    teacher = raptor.load_teacher(family("dinov2-registers").build(), head=torch.nn.Linear(32, 5))
+    other = copy.deepcopy(teacher)
+    images = pixels(32, 32)
+    expected = teacher(images)
+    for parameter in teacher.module.parameters():
+        parameter.zero_()
+    assert torch.equal(other(images), expected)
+    assert other.head(other.embed(images)).shape == (2, 5)
+
+
+def test_a_given_head_is_left_alone():
+    head = torch.nn.Linear(32, 5).double()
+    raptor.load_teacher(family("vit").build(), head=head)
+    assert head.weight.dtype == torch.float64
+    assert head.weight.requires_grad
+
+
+def test_gradients_after_inference_mode():
+    teacher = raptor.load_teacher(family("dinov3").build())
+    with torch.inference_mode():
+        teacher(pixels(32, 32))
+    with torch.enable_grad():
+        tokens = teacher.embed(pixels(32, 32)).detach().requires_grad_()
+        teacher.step(tokens, 0).square().sum().backward()
+    assert tokens.grad is not None
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.compile's own imports
+@pytest.mark.parametrize("shell", [torch.nn.DataParallel, torch.compile], ids=["DataParallel", "compile"])
+def test_shells_around_a_model_are_seen_through(shell):
+    torch.manual_seed(0)
+    model = tf.ViTForImageClassification(tf.ViTConfig(**SMALL, num_labels=7)).eval()
+    teacher = raptor.load_teacher(shell(model))
+    images = pixels(32, 32)
+    last = raptor.rollout(teacher, teacher.embed(images)).at(3)
+    torch.testing.assert_close(teacher.head(last), model(images).logits, **CLOSE)
+
+
+@pytest.mark.parametrize("size", [32.0, "32", (32,), (32, 32, 32), (32.0, 32.0), 0, (-8, 8)])
+def test_what_is_no_image_size_is_refused(size):
+    with pytest.raises(OptionError, match="number of pixels or"):
+        as_image_size(size)
+
+
+@pytest.mark.parametrize("size", [[48, 48], 48, np.int64(48), torch.Size([48, 48])])
+def test_image_sizes_of_every_kind(size):
+    teacher = raptor.load_teacher(family("vit").build(), image_size=size)
+    assert teacher.image_size == (48, 48)
+    assert teacher(pixels(48, 48)).shape == (2, 37, 32)
 
 
 def test_gradients_pass_through_steps():

@@ -93,6 +93,22 @@ def test_other_image_sizes_equal_timms_and_leave_the_model_alone(name, size):
     assert all(torch.equal(before[key], after[key]) for key in before)
 
 
+def test_a_model_in_training_mode_becomes_one_function_at_any_size():
+    model = timm.models.VisionTransformer(**TINY, drop_path_rate=0.5, proj_drop_rate=0.3)
+    for size in (32, 64):
+        teacher = raptor.load_teacher(model.train(), image_size=size)
+        images = pixels(size, size)
+        with torch.no_grad():
+            assert torch.equal(teacher(images), teacher(images))
+            assert teacher.to(torch.float64)(images.double()).dtype == torch.float64
+        model.float()
+
+
+def test_blocks_with_attentions_side_by_side():
+    teacher = raptor.load_teacher(timm.create_model("vit_small_patch16_18x2_224", depth=2, img_size=32))
+    assert (teacher.depth, teacher.parts.heads) == (2, 6)
+
+
 def test_weights_from_a_file(tmp_path):
     torch.manual_seed(3)
     own = timm.create_model("vit_tiny_patch16_224", num_classes=1000).eval()

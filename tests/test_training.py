@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import nn
 
-from raptor.cli import main
+from raptor.__main__ import main
 from raptor.errors import ResumeError, TrainingError
 from raptor.training.augment import flip, shift
 from raptor.training.checkpoint import NAME
@@ -171,7 +171,7 @@ def weights_hash(folder):
 
 
 def command(*arguments):
-    return [sys.executable, "-c", "from raptor.cli import main; main()", *map(str, arguments)]
+    return [sys.executable, "-m", "raptor", *map(str, arguments)]
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,11 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from raptor import __version__
-from raptor.errors import RaptorError
 from raptor.options import Common, verb
-
-# What typer raises for a wrong call, found through its public child: it has moved between typer's releases.
-UsageError: Any = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(add_completion=False, no_args_is_help=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -63,12 +58,12 @@ def _inspect(
     from raptor.commands import inspect_model
     from raptor.run import Run
 
-    config = {"model": model, "data": data, "weights": weights, "head": head, "image_size": common.image_size}
-    with Run("inspect", {key: value and str(value) for key, value in config.items()}, common.out, common.seed) as run:
+    loading = {"image_column": image_column, "label_column": label_column, "allow_damaged": allow_damaged}
+    config = common.config(model=model, data=data, weights=weights, head=head, **loading)
+    with Run("inspect", config, common.out, common.seed) as run:
         result = inspect_model(
             run, model, data, weights=weights, head=head, image_size=common.size, device=common.device,
-            progress=common.progress, batch_size=common.batch_size, images=common.images,
-            image_column=image_column, label_column=label_column, allow_damaged=allow_damaged,
+            progress=common.progress, batch_size=common.batch_size, images=common.images, **loading,
         )  # fmt: skip
     common.show(result, lambda console: _print_inspection(console, result, common.out))
 
@@ -122,7 +117,7 @@ def doctor(*, common: Common) -> None:
     from raptor.doctor import examine
     from raptor.run import Run
 
-    with Run("doctor", {"device": common.device}, common.out, common.seed) as run:
+    with Run("doctor", common.config(), common.out, common.seed) as run:
         body = examine(common.device, common.seed)
         result = run.finish(body, images=8, layers=body.pop("depth"))
     common.show(result, lambda console: _print_doctor(console, result))
@@ -164,7 +159,8 @@ def _print_norms(console: Console, result: dict[str, Any]) -> None:
         cells = []
         for group, values in result["norm"].items():
             low, high = result["norm_ci"][group]
-            cells.append(f"{values[layer]:.2f} \\[{low[layer]:.2f}, {high[layer]:.2f}]")
+            mean, least, most = (_number(numbers[layer]) for numbers in (values, low, high))
+            cells.append(f"{mean} \\[{least}, {most}]")
         table.add_row(str(layer), *cells)
     console.print(table)
     for damage in result["damaged"]:
@@ -192,6 +188,11 @@ def _print_doctor(console: Console, result: dict[str, Any]) -> None:
     console.print(f"a toy flow on {result['device']} {verdict} the CPU (tolerance {result['tolerance']})")
 
 
+def _number(value: float | None) -> str:
+    """Return two decimals; what is not a number is said to be none."""
+    return "nan" if value is None else f"{value:.2f}"
+
+
 def _pretty(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -206,23 +207,7 @@ def _pretty(value: Any) -> str:
     return str(value)
 
 
-def main() -> None:
-    """Run the command line: 0 success, 2 a user's mistake in one line on stderr, 130 Ctrl-C."""
-    try:
-        arguments = sys.argv[1:] or ["--help"]
-        code = typer.main.get_command(app).main(arguments, prog_name="raptor", standalone_mode=False)
-        sys.exit(code if isinstance(code, int) else 0)
-    except typer.Exit as error:
-        sys.exit(error.exit_code)
-    except (KeyboardInterrupt, typer.Abort):
-        sys.exit(130)
-    except (RaptorError, UsageError) as error:
-        if "--debug" in sys.argv:
-            raise
-        message = str(error) if isinstance(error, RaptorError) else error.format_message()
-        print(f"error: {' '.join(message.split())}", file=sys.stderr)
-        sys.exit(2)
-
-
-if __name__ == "__main__":
-    main()
+def run_command(arguments: list[str]) -> int:
+    """Run one command; return its exit code."""
+    code = typer.main.get_command(app).main(arguments, prog_name="raptor", standalone_mode=False)
+    return code if isinstance(code, int) else 0

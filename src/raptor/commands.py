@@ -42,6 +42,8 @@ def inspect_model(
 ) -> dict[str, Any]:
     """Describe a model; with data, also measure and draw its norms by layer."""
     teacher = load_teacher(model, image_size, weights, head, device)
+    if data is None and model == "scenes":
+        data = "scenes"
     if data is None:
         return run.finish(inspect(teacher), images=0, layers=teacher.depth)
     return look(run, teacher, data, progress=progress, images=images or LOOK, seed=run.seed, **loading)
@@ -50,6 +52,7 @@ def inspect_model(
 def look(run: Run, teacher: Teacher, data: str, *, progress: Console, **loading: Any) -> dict[str, Any]:
     """Describe a teacher and measure its norms on images; with a run directory, draw them too."""
     pictures = load_images(data, teacher, **loading)
+    run.begin()
     batches = track(pictures, len(pictures), "norms", progress)
     norms = layer_norms(teacher, (batch.pixels for batch in batches), seed=run.seed)
     classes = pictures.classes
@@ -96,6 +99,7 @@ def train_model(
     config = {"data": data, "images": len(pictures), "vit": vit, "recipe": recipe, "augmentation": augmentation}
     with Run("train", config, common.out, common.seed) as run:
         check_fresh(run, resume)
+        run.begin()
         seen = recipe["steps"] * recipe["batch_size"]
         with Bar(seen, "training", common.progress) as bar:
             model, seconds = train_vit(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
+import re
 import sys
 from types import ModuleType
+
+# What the hub takes as the id of a model or of a data set.
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?", flags=re.ASCII)
 
 
 def import_transformers() -> ModuleType:
@@ -27,9 +30,8 @@ def import_transformers() -> ModuleType:
     return importlib.import_module("transformers")
 
 
-@functools.cache
 def reachable() -> bool:
-    """Ask the hub once, for a few seconds: its client's own retries take half a minute without a network."""
+    """Ask the hub for a few seconds at most: its client's own retries take half a minute without a network."""
     from huggingface_hub import constants, get_session
 
     if constants.HF_HUB_OFFLINE:

@@ -24,7 +24,7 @@ class Common:
 
     json: Annotated[bool, Option("--json", help="Print one JSON object on stdout and nothing else there.")] = False
     out: Annotated[Path | None, Option(help="Directory for config.json, result.json and figures/.")] = None
-    seed: Annotated[int, Option(help="Seed of everything random.")] = 0
+    seed: Annotated[int, Option(min=0, max=2**31 - 1, help="Seed of everything random.")] = 0
     device: Annotated[str, Option(help="auto, cpu, cuda or mps.")] = "auto"
     batch_size: Annotated[int, Option(min=1, help="Images a batch.")] = 32
     images: Annotated[int | None, Option(min=1, help="How many images to use.")] = None
@@ -36,6 +36,11 @@ class Common:
     def size(self) -> tuple[int, int] | None:
         """The image size as (height, width)."""
         return parse_size(self.image_size)
+
+    def config(self, **own: Any) -> dict[str, Any]:
+        """Return all that is needed to repeat a command: its own arguments and the common ones."""
+        shared = {name: getattr(self, name) for name in ("device", "batch_size", "images", "image_size")}
+        return {name: str(value) if isinstance(value, Path) else value for name, value in {**own, **shared}.items()}
 
     @property
     def progress(self) -> Console:
@@ -72,6 +77,7 @@ def verb(function: Callable[..., None]) -> Callable[..., None]:
 
     def command(**given: Any) -> None:
         common = Common(**{field.name: given.pop(field.name) for field in fields(Common)})
+        parse_size(common.image_size)  # a mistake is one whether or not the verb needs the option
         function(**given, common=common)
 
     command.__doc__ = function.__doc__

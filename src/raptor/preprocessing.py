@@ -25,7 +25,7 @@ Size = tuple[int, int]
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """Resize, centre crop, scale to 0..1, normalise.
+    """Resize, centre crop, scale, normalise.
 
     Parameters
     ----------
@@ -39,9 +39,11 @@ class Preprocessing:
     resample
         PIL's filter number: 2 is bilinear, 3 bicubic.
     mean, std
-        Per channel, of values in 0..1.
+        Per channel, of scaled values.
     rounding
         Where an odd margin goes: transformers rounds the crop's offset down, torchvision (timm) to the nearest.
+    scale
+        Factor on the bytes of an image before they are normalised.
     source
         Where these numbers come from, for the report.
     """
@@ -53,6 +55,7 @@ class Preprocessing:
     mean: tuple[float, float, float] = IMAGENET_MEAN
     std: tuple[float, float, float] = IMAGENET_STD
     rounding: Literal["down", "nearest"] = "down"
+    scale: float = 1 / 255
     source: str = "the ImageNet default; the model brought no preprocessing of its own"
 
     def at(self, size: Size) -> Preprocessing:
@@ -90,11 +93,11 @@ class Preprocessing:
         return image.crop((left, top, left + self.crop[1], top + self.crop[0]))
 
     def normalize(self, pixels: Float[Tensor, "*batch 3 height width"]) -> Float[Tensor, "*batch 3 height width"]:
-        """Normalise pixels in 0..1."""
+        """Normalise scaled pixels."""
         mean, std = pixels.new_tensor(self.mean), pixels.new_tensor(self.std)
         return (pixels - mean[:, None, None]) / std[:, None, None]
 
     def __call__(self, image: Image) -> Float[Tensor, "3 height width"]:
         """Return the pixels of an RGB image."""
         array = np.array(self.box(image), dtype=np.uint8)
-        return self.normalize(torch.from_numpy(array).permute(2, 0, 1).float() / 255)
+        return self.normalize(torch.from_numpy(array).permute(2, 0, 1).float() * self.scale)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import platform
 import sys
 import time
@@ -69,17 +70,35 @@ class Run:
     def __init__(self, verb: str, config: dict[str, Any], out: Path | None, seed: int):
         self.verb, self.config, self.out, self.seed = verb, config, out, seed
         self._lock: FileLock | None = None
-        self._started = time.perf_counter()
+        self._started, self._begun = time.perf_counter(), False
 
     def __enter__(self) -> Run:
         if self.out is not None:
             with self._explained():
+                self._refuse_foreign(self.out)
                 self.out.mkdir(parents=True, exist_ok=True)
                 self._lock = FileLock(self.out / ".lock")
                 self._lock.acquire(timeout=0)
+        return self
+
+    def begin(self) -> None:
+        """Write config.json, and take away the result of an earlier run: call it once the input is known to be good."""
+        if self.out is not None and not self._begun:
+            with self._explained():
+                (self.out / "result.json").unlink(missing_ok=True)
             about = {"seed": self.seed, "command": sys.argv[1:], "versions": versions()}
             self.save("config.json", {"verb": self.verb, **self.config, **about})
-        return self
+        self._begun = True
+
+    def _refuse_foreign(self, out: Path) -> None:
+        """Raise where a directory holds somebody's model or images, which a run would damage."""
+        config = out / "config.json"
+        foreign = config.exists() and '"verb"' not in config.read_text(errors="replace")
+        data = self.config.get("data")
+        inside = data is not None and os.path.isdir(data) and out.resolve().is_relative_to(Path(data).resolve())
+        if foreign or inside:
+            what = "holds a config.json of something else" if foreign else "lies in the data"
+            raise OutputError(f"{str(out)!r} {what}, which a run would damage: use another --out")
 
     def __exit__(self, *_: object) -> None:
         if self._lock is not None:
@@ -123,5 +142,6 @@ class Run:
             "seconds": round(time.perf_counter() - self._started, 3),
             **{key: value for key, value in body.items() if key != "layers"},
         }
+        self.begin()
         self.save("result.json", result)
         return plain(result)

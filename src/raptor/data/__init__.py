@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import glob
+import os
 import random
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raptor.data import scenes
 from raptor.data.batch import Batch
-from raptor.data.folders import read_folder
+from raptor.data.folders import read_folder, split_folders
 from raptor.data.images import Images
 from raptor.data.records import Records, Subset
 from raptor.data.scene_images import DEFAULT_IMAGES, SceneImages
 from raptor.data.splits import choose, hold_out, known_split
 from raptor.errors import DataError, OptionError
+from raptor.hub import HUB_ID
 from raptor.preprocessing import Preprocessing
 
 if TYPE_CHECKING:
@@ -25,7 +29,9 @@ __all__ = ["Batch", "Images", "load_images"]
 def parse_source(text: str) -> tuple[str, str | None]:
     """Split `DATA[:SPLIT]`; a path that exists with its colon is a path."""
     base, colon, split = text.rpartition(":")
-    if not colon or not base or Path(text).exists() or "/" in split:
+    if not text or (colon and not split):
+        raise DataError(f"data are named as DATA or DATA:SPLIT, not {text!r}")
+    if not colon or not base or os.path.exists(text) or "/" in split:
         return text, None
     return base, split
 
@@ -65,7 +71,11 @@ def load_images(
         Columns of a table, where they cannot be guessed.
     """
     text, named = parse_source(str(source))
+    if named and split and known_split(named) != known_split(split):
+        raise OptionError(f"{str(source)!r} names the split {named!r}, but split={split!r} was asked for")
     wanted = named or split
+    if batch_size < 1 or (workers or 0) < 0:
+        raise OptionError(f"a batch has at least 1 image and workers are 0 or more, not {batch_size} and {workers}")
     preprocessing = teacher if isinstance(teacher, Preprocessing) else teacher.preprocessing
     if images is not None and images < 1:
         raise OptionError(f"at least one image must be used, not {images}")
@@ -98,20 +108,18 @@ def _open(text: str, image_column: str | None, label_column: str | None) -> dict
 
         return read
 
-    if path.is_file():
-        if path.suffix != ".parquet":
-            raise DataError(f"{text!r} is a file, but neither a folder of images nor a parquet file")
-        return {"": table([path])}
-    if path.is_dir():
+    if os.path.isdir(text):
         if parquet := sorted(path.glob("*.parquet")) or sorted(path.glob("data/*.parquet")):
-            return {name: table(files) for name, files in _by_split(parquet).items()}
-        folders = {known_split(entry.name): entry for entry in sorted(path.iterdir()) if entry.is_dir()}
-        named = {name: folder for name, folder in folders.items() if name is not None}
-        if named and None not in folders:
-            return {name: lambda folder=folder: read_folder(folder) for name, folder in named.items()}
+            return {name: table(files) for name, files in _by_split(parquet, text).items()}
+        if folders := split_folders(path):
+            return {name: lambda folder=folder: read_folder(folder) for name, folder in folders.items()}
         return {"": lambda: read_folder(path)}
-    if path.is_absolute() or text.startswith((".", "~")) or text.count("/") > 1:
-        raise DataError(f"there is no folder or parquet file {text!r}")
+    if files := [path] if os.path.isfile(text) else sorted(map(Path, glob.glob(text))):
+        if any(file.suffix != ".parquet" for file in files):
+            raise DataError(f"{text!r} is neither a folder of images nor parquet")
+        return {"": table(files)}
+    if not HUB_ID.fullmatch(text):
+        raise DataError(f"there is no folder or parquet file {text[:200]!r}")
     return _open_dataset(text, image_column, label_column)
 
 
@@ -124,9 +132,14 @@ def _open_dataset(name: str, image_column: str | None, label_column: str | None)
     }
 
 
-def _by_split(files: list[Path]) -> dict[str, list[Path]]:
+def _by_split(files: list[Path], source: str) -> dict[str, list[Path]]:
     """Group parquet files by the split that their names begin with (`train-00000-of-00005.parquet`)."""
     groups: dict[str, list[Path]] = {}
     for file in files:
-        groups.setdefault(known_split(file.stem.partition("-")[0]) or "", []).append(file)
-    return groups if "" not in groups else {"": files}
+        groups.setdefault(known_split(re.split(r"[-_.]", file.name)[0]) or "", []).append(file)
+    if "" in groups and len(groups) > 1:
+        raise DataError(
+            f"some parquet files of {source!r} are named for splits, but {groups[''][0].name!r} is not; name the files "
+            f"that you mean, such as '{source}/train-*.parquet'"
+        )
+    return groups

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from raptor.data.records import FolderRecords
+from raptor.data.splits import known_split
 from raptor.errors import DataError
 
 # Endings of what PIL reads and people keep photographs in.
@@ -16,12 +17,46 @@ ENDINGS = frozenset(
 
 def image_files(folder: Path) -> tuple[Path, ...]:
     """Return every image file below a folder, sorted; hidden files and folders are passed over."""
-    found = []
-    for directory, folders, files in os.walk(folder, followlinks=True):
+    found, entered = [], set()
+    for directory, folders, files in os.walk(folder, followlinks=True, onerror=_refuse):
+        # A link that leads back up would be followed for ever.
+        if (real := os.path.realpath(directory)) in entered:
+            folders.clear()
+            continue
+        entered.add(real)
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         names = (name for name in sorted(files) if not name.startswith("."))
         found += [Path(directory, name) for name in names if Path(name).suffix.lower() in ENDINGS]
     return tuple(found)
+
+
+def _refuse(error: OSError) -> None:
+    raise DataError(f"the folder {str(error.filename)!r} cannot be read: {error.strerror}") from error
+
+
+def split_folders(folder: Path) -> dict[str, Path]:
+    """Return the folders of a set that has its splits in folders; none where its folders are classes.
+
+    `train` with `val` or `test` beside it, or one of them alone, are splits. `train` among other names is a
+    class (of vehicles, say). Splits with other folders of images beside them are refused, since either
+    reading would mix what must stay apart.
+    """
+    try:
+        folders = [path for path in sorted(folder.iterdir()) if path.is_dir() and not path.name.startswith(".")]
+    except OSError as error:
+        _refuse(error)
+    named = [path for path in folders if known_split(path.name)]
+    others = [path for path in folders if path not in named and image_files(path)]
+    splits = {known_split(path.name) or "": path for path in named}
+    if not named or (others and len(splits) == 1):
+        return {}
+    if others or len(splits) < len(named):
+        names = ", ".join(path.name for path in [*named, *others])
+        raise DataError(
+            f"the folders of {str(folder)!r} ({names}) are neither classes nor one folder for each split; name the "
+            "folder that you mean"
+        )
+    return splits
 
 
 def read_folder(folder: Path) -> FolderRecords:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from raptor.data.records import Records, TableRecords, check_column
-from raptor.errors import DataError
+from raptor.errors import DataError, one_line
 from raptor.hub import reachable
 
 # Guesses, in this order, where a table does not say which column is which.
@@ -18,24 +20,25 @@ def open_parquet(files: list[Path]) -> Any:
     """Open parquet files as one table; `datasets` keeps a memory-mapped copy in its cache."""
     import datasets
 
-    for file in files:
-        if not file.is_file():
-            raise DataError(f"there is no parquet file {str(file)!r}")
     try:
-        return datasets.load_dataset("parquet", data_files=[str(file) for file in files], split="train")
+        with _silence():
+            return datasets.load_dataset("parquet", data_files=[str(file) for file in files], split="train")
     except Exception as error:
         # Arrow and datasets raise their own kinds for a damaged or foreign file.
-        raise DataError(f"{str(files[0])!r} is not a readable parquet file ({_reason(error)})") from error
+        what = repr(str(files[0])) if len(files) == 1 else f"one of {len(files)} files from {str(files[0])!r} on"
+        raise DataError(f"{what} is not a readable parquet file, or has no rows ({_reason(error)})") from error
 
 
 def open_dataset(name: str) -> dict[str, Any]:
     """Open a dataset id: its splits, by name."""
     import datasets
 
-    if not reachable() and not datasets.config.HF_HUB_OFFLINE:
-        datasets.config.HF_HUB_OFFLINE = True  # use the cache at once instead of waiting for a network
+    if "/" not in name and name in datasets.packaged_modules._PACKAGED_DATASETS_MODULES:
+        raise DataError(f"{name!r} is a format, not a data set: give the path of a folder or of parquet files")
     try:
-        return dict(datasets.load_dataset(name))
+        # Without a network the cache is used at once instead of after half a minute of retries.
+        config = datasets.DownloadConfig(local_files_only=not reachable())
+        return dict(datasets.load_dataset(name, download_config=config))
     except Exception as error:
         raise DataError(
             f"{name!r} is no local path, and no data set of that id can be loaded ({_reason(error)}); without a "
@@ -44,8 +47,22 @@ def open_dataset(name: str) -> dict[str, Any]:
 
 
 def _reason(error: Exception) -> str:
-    cause = error.__cause__ or error
-    return f"{type(cause).__name__}: {str(cause).strip().partition(chr(10))[0]}"
+    return one_line(error.__cause__ or error)
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Keep the library's bars and reports away from local files; downloads keep theirs."""
+    import datasets
+
+    before = datasets.logging.get_verbosity()
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)
+    datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        datasets.logging.set_verbosity(before)
+        datasets.enable_progress_bars()
 
 
 def read_table(table: Any, name: str, image_column: str | None, label_column: str | None) -> Records:
@@ -55,11 +72,18 @@ def read_table(table: Any, name: str, image_column: str | None, label_column: st
     columns = list(table.column_names)
     image = check_column(image_column, columns, "image") if image_column else _guess_image(table, name)
     label = check_column(label_column, columns, "label") if label_column else _guess_label(table)
+    classes = None if label is None else _classes(table, label)
+    if label_column and classes is None:
+        raise DataError(
+            f"the label column {label!r} of {name!r} holds {table.features[label]} or gaps, not class numbers from 0 "
+            "on or names"
+        )
     if isinstance(table.features[image], datasets.Image):
         table = table.cast_column(image, datasets.Image(decode=False))
     elif not _holds_images(table.features[image]):
         raise DataError(f"the column {image!r} of {name!r} holds {table.features[image]}, not images")
-    return TableRecords(table, image, label, _classes(table, label, name), name)
+    # A guess that turns out to hold no classes is no label.
+    return TableRecords(table, image, None if classes is None else label, classes, name)
 
 
 def _holds_images(feature: Any) -> bool:
@@ -94,18 +118,21 @@ def _guess_label(table: Any) -> str | None:
     return next((name for name in named if name in known), next(iter(known + named), None))
 
 
-def _classes(table: Any, column: str | None, name: str) -> tuple[str, ...] | None:
-    """Return the class names: those of the table, the sorted strings, or the numbers up to the largest."""
+def _classes(table: Any, column: str) -> tuple[str, ...] | None:
+    """Return the class names: those of the table, the sorted strings, or the numbers up to the largest.
+
+    None where the column holds anything else, or has gaps.
+    """
     import datasets
 
-    if column is None:
-        return None
     feature = table.features[column]
+    if not isinstance(feature, (datasets.ClassLabel, datasets.Value)):
+        return None
+    values = table.unique(column)
+    if values and all(isinstance(value, str) for value in values):
+        return tuple(sorted(values))
+    if not values or not all(isinstance(value, int) and value >= 0 for value in values):
+        return None
     if isinstance(feature, datasets.ClassLabel):
         return tuple(feature.names)
-    values = table.unique(column)
-    if all(isinstance(value, str) for value in values):
-        return tuple(sorted(values))
-    if all(isinstance(value, int) and value >= 0 for value in values):
-        return tuple(str(number) for number in range(max(values) + 1))
-    raise DataError(f"the label column {column!r} of {name!r} holds {feature}, not class numbers or names")
+    return tuple(str(number) for number in range(max(values) + 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ def save_vit(model: ViT, preprocessing: Preprocessing, folder: Path, dtype: torc
 def is_vit(folder: Path) -> bool:
     """Tell whether a folder holds a ViT of ours."""
     path = folder / "config.json"
-    return path.is_file() and f'"{MODEL_TYPE}"' in path.read_text(errors="replace")
+    return os.path.isfile(path) and f'"{MODEL_TYPE}"' in path.read_text(errors="replace")
 
 
 def load_vit(folder: Path) -> tuple[ViT, Preprocessing]:

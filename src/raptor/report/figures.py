@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import altair as alt
 
 from raptor.dynamics.geometry import ByLayer
-
-if TYPE_CHECKING:
-    from raptor.run import Run
+from raptor.run import Run, to_json
 
 # Okabe and Ito's palette: told apart by colour-blind readers too.
 GROUP_COLOURS = {"cls": "#D55E00", "register": "#009E73", "patch": "#0072B2"}
@@ -58,7 +56,7 @@ def save(chart: Any, run: Run, name: str) -> Path:
     """Write a figure as png, svg and pdf into the run's `figures/`; return the path of the png."""
     import vl_convert
 
-    spec = chart.to_json()
+    spec = to_json(chart.to_dict())  # with null for what is not finite: the renderer reads JSON proper
     images = {
         "svg": vl_convert.vegalite_to_svg(spec).encode(),
         "pdf": vl_convert.vegalite_to_pdf(spec),

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import SupportsIndex
 
 import torch
 from torch import nn
 
 from raptor.device import resolve_device
-from raptor.errors import ModelNotFoundError, OptionError, WeightsError
+from raptor.errors import ImageSizeError, ModelNotFoundError, OptionError
 from raptor.models.store import is_vit, load_vit
 from raptor.models.teachers.adapt import parts_of, register_adapter
-from raptor.models.teachers.pooling import linear_head
-from raptor.models.teachers.teacher import Parts, Teacher
-from raptor.models.teachers.weights import read_weights
-from raptor.preprocessing import Preprocessing, Size
+from raptor.models.teachers.heads import read_linear, with_head
+from raptor.models.teachers.teacher import Parts, Teacher, as_image_size
+from raptor.preprocessing import Preprocessing
 
 __all__ = ["Parts", "Teacher", "load_teacher", "register_adapter"]
 
@@ -48,10 +47,10 @@ def _own(folder: Path, weights: Path | None) -> Loaded:
 
 
 def _from_hub(source: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
-    from raptor.models.teachers import hub
+    from raptor.models.teachers import hub, processors
 
     model = hub.load(source, weights, dtype)
-    return model, hub.preprocessing_of(source, getattr(model.config, "vision_config", model.config))
+    return model, processors.preprocessing_of(source, getattr(model.config, "vision_config", model.config))
 
 
 # What stands before the colon of a source -> how it is loaded.
@@ -87,24 +86,9 @@ def _of_module(module: nn.Module) -> Preprocessing | None:
     return None
 
 
-def _with_head(parts: Parts, head: nn.Linear | str | Path) -> Parts:
-    """Put a linear classifier, given or read from a file, in place of the model's own."""
-    if not isinstance(head, nn.Linear):
-        state = read_weights(Path(head))
-        weight = next((value for name, value in state.items() if name.endswith("weight") and value.ndim == 2), None)
-        if weight is None:
-            raise WeightsError(f"the head {str(head)!r} has no 2-dimensional 'weight'; it has {', '.join(state)}")
-        bias = next((value for name, value in state.items() if name.endswith("bias")), None)
-        head = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
-        head.load_state_dict({"weight": weight} if bias is None else {"weight": weight, "bias": bias})
-    like = next(parts.blocks[0].parameters())
-    head = head.to(like).requires_grad_(False)
-    return replace(parts, classify=linear_head(head, parts.layout, parts.width))
-
-
 def load_teacher(
     source: str | Path | nn.Module,
-    image_size: int | Size | None = None,
+    image_size: SupportsIndex | Sequence[int] | None = None,
     weights: str | Path | None = None,
     head: nn.Linear | str | Path | None = None,
     device: str | torch.device | None = None,
@@ -116,8 +100,8 @@ def load_teacher(
     ----------
     source
         `scenes` (the ViT that ships), a hub id, a directory that `save_pretrained` or `raptor train` wrote,
-        `timm:NAME`, `dinov2:ARCH` (with `weights`), or a module in hand. A module is used as it is, not copied: it
-        is put into evaluation mode.
+        `timm:NAME`, `dinov2:ARCH` (with `weights`), or a module in hand. A module is put into evaluation mode and
+        used as it is; only a timm model at another image size is copied, because its positions are resampled.
     image_size
         Pixels, one number or (height, width); by default what the model's own preprocessing crops to.
     weights
@@ -135,7 +119,7 @@ def load_teacher(
     Teacher
         With `embed`, `step`, `readout`, `head`, `layout` and `preprocessing`.
     """
-    size = (image_size, image_size) if isinstance(image_size, int) else image_size
+    size = as_image_size(image_size)
     if isinstance(source, nn.Module):
         if weights is not None:
             raise OptionError("a module in hand has its weights already: load them into it first")
@@ -146,10 +130,13 @@ def load_teacher(
         module.requires_grad_(False)
         device = device or "cpu"
     module = module.to(device=None if device is None else resolve_device(device), dtype=dtype)
-    if size is None and preprocessing is not None:
-        size = preprocessing.crop
-    parts = parts_of(module, size)
-    teacher = Teacher(module, parts, preprocessing or Preprocessing(), name)
-    if head is not None:
-        teacher.parts = _with_head(parts, head)
-    return teacher
+    linear = head if head is None or isinstance(head, nn.Linear) else read_linear(Path(head))
+    wanted = size or (preprocessing.crop if preprocessing else None)
+    try:
+        return Teacher(
+            module, lambda model: with_head(parts_of(model, wanted), linear), preprocessing or Preprocessing(), name
+        )
+    except ImageSizeError as error:
+        if size is None and preprocessing is not None:
+            raise ImageSizeError(f"{error} (the size is that of {preprocessing.source})") from error
+        raise

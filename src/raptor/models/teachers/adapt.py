@@ -39,6 +39,14 @@ def _adapter_for(module: nn.Module) -> Adapter | None:
     return next((ADAPTERS[key] for key in map(key_of, type(module).__mro__) if key in ADAPTERS), None)
 
 
+def unwrapped(module: nn.Module) -> nn.Module:
+    """Return what `DataParallel` and `torch.compile` have put a shell around."""
+    for shell in ("module", "_orig_mod"):
+        if isinstance(inner := getattr(module, shell, None), nn.Module):
+            return unwrapped(inner)
+    return module
+
+
 def _candidates(module: nn.Module) -> Iterator[nn.Module]:
     """Yield the module itself, then what it wraps: a two-tower model or a head keeps its ViT one level down."""
     yield module
@@ -52,6 +60,7 @@ def supported() -> str:
 
 def parts_of(module: nn.Module, image_size: Size | None = None) -> Parts:
     """Return the parts of a module that some adapter knows, its classifier included."""
+    module = unwrapped(module)
     for base in _candidates(module):
         if adapter := _adapter_for(base):
             parts = adapter(base, image_size)

@@ -79,7 +79,9 @@ def translate(state: dict[str, Tensor]) -> dict[str, Tensor]:
     renamed: dict[str, Tensor] = {}
     for key, value in state.items():
         for name, part in _renamed(key):
-            renamed[name] = value if part is None else value.chunk(part[1])[part[0]]
+            # What cannot be cut into its parts stays whole, for the strict loader to report its shape.
+            cut = part is not None and value.ndim > 0 and len(value) % part[1] == 0
+            renamed[name] = value.chunk(part[1])[part[0]] if part is not None and cut else value
     return renamed
 
 
@@ -91,7 +93,7 @@ def _renamed(key: str) -> list[tuple[str, tuple[int, int] | None]]:
     if head in OUTSIDE:
         return [(f"{OUTSIDE[head]}.{leaf}", None)]
     if key.startswith("blocks."):
-        _, index, rest = key.split(".", 2)
+        index, _, rest = key.removeprefix("blocks.").partition(".")
         part, ending = (rest, "") if rest in INSIDE else (rest.rpartition(".")[0], f".{leaf}")
         names = INSIDE.get(part, ())
         chunks = [None] if len(names) == 1 else [(i, len(names)) for i in range(len(names))]

@@ -104,8 +104,10 @@ def dinov2(model: Any, image_size: Size | None) -> Parts:
 def dinov3(model: Any, image_size: Size | None) -> Parts:
     """DINOv3: rotary positions in every block, a function of the image size alone."""
     size = image_size or as_size(model.config.image_size)
-    positions = _once_per_device(
-        lambda tokens: model.rope_embeddings(tokens.new_empty(1, model.config.num_channels, *size))
+    positions = _kept(
+        lambda tokens: model.rope_embeddings(
+            torch.empty(1, model.config.num_channels, *size, device=tokens.device, dtype=tokens.dtype)
+        )
     )
     return _parts(
         model,
@@ -226,16 +228,18 @@ def data2vec(model: Any, image_size: Size | None) -> Parts:
     )
 
 
-def _once_per_device(build: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
-    """Keep what `build` gives for each device and dtype of the tokens: the grid is already fixed."""
-    built: dict[tuple[torch.device, torch.dtype], Any] = {}
+def _kept(build: Callable[[Tensor], Any], learned: nn.Module | None = None) -> Callable[[Tensor], Any]:
+    """Keep what `build` gives for tokens of one device and dtype, until the weights that it is made of change."""
+    kept: dict[str, Any] = {"key": None}
 
     def get(tokens: Tensor) -> Any:
-        key = (tokens.device, tokens.dtype)
-        if key not in built:
-            with torch.no_grad():
-                built[key] = build(tokens)
-        return built[key]
+        weights = [] if learned is None else list(learned.parameters())
+        key = (tokens.device, tokens.dtype, *((weight.data_ptr(), weight._version) for weight in weights))
+        if kept["key"] != key:
+            # Ordinary tensors even inside inference mode: a later call may need gradients through the step.
+            with torch.inference_mode(False), torch.no_grad():
+                kept.update(key=key, value=build(tokens))
+        return kept["value"]
 
     return get
 
@@ -245,7 +249,7 @@ def _shared_bias(bias: nn.Module | None, size: Size, patch: Size) -> Callable[[T
     if bias is None:
         return lambda tokens: None
     grid = patch_grid(size, patch)
-    return _once_per_device(lambda tokens: bias(grid, dim_size=tokens.shape[1]))
+    return _kept(lambda tokens: bias(grid, dim_size=tokens.shape[1]), learned=bias)
 
 
 ADAPTERS: dict[str, Adapter] = {

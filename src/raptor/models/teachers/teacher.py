@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+import operator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from raptor.errors import ImageSizeError, LayerError
+from raptor.errors import ImageSizeError, LayerError, OptionError, UnsupportedModelError
 from raptor.flow import Head
 from raptor.preprocessing import Preprocessing, Size
 from raptor.tokens import TokenLayout
@@ -45,6 +47,8 @@ class Parts:
         belong to the grid are bound in here, so that a step has no hidden state.
     classify
         Takes tokens after `norm` and gives logits; None where the model has no classifier.
+    module
+        The module that these parts belong to, where it is not the one that the adapter was given.
     notes
         What a user should know about how this model was read.
     """
@@ -60,10 +64,31 @@ class Parts:
     patch_size: Size
     call: Callable[[nn.Module, Tensor, int], Tensor] = plain_call
     classify: Head | None = None
+    module: nn.Module | None = None
     notes: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        if min(len(self.blocks), self.width, self.heads) < 1 or self.width % self.heads:
+            raise UnsupportedModelError(
+                f"a ViT has layers, and a width that its heads divide; this {self.family} has {len(self.blocks)} "
+                f"layers, width {self.width} and {self.heads} heads"
+            )
 
 
 Adapter = Callable[[nn.Module, Size | None], Parts]
+
+
+def as_image_size(value: object) -> Size | None:
+    """Return (height, width) of one whole number or of two; None stays."""
+    if value is None:
+        return None
+    try:
+        pair = tuple(map(operator.index, value)) if isinstance(value, Iterable) else (operator.index(value),) * 2  # type: ignore[arg-type]
+    except TypeError:
+        pair = ()
+    if len(pair) != 2 or min(pair) < 1:
+        raise OptionError(f"an image size is a number of pixels or (height, width), not {value!r}")
+    return pair
 
 
 def patch_grid(image_size: Size, patch_size: Size) -> Size:
@@ -84,18 +109,19 @@ class Teacher(nn.Module):
     ----------
     module
         The library's own model, used as it is.
-    parts
-        Where it keeps its parts.
+    adapt
+        Names the parts of the module; a copy of the teacher names those of its own module anew.
     preprocessing
         What it wants of images.
     name
         What the user called it.
     """
 
-    def __init__(self, module: nn.Module, parts: Parts, preprocessing: Preprocessing, name: str):
+    def __init__(self, module: nn.Module, adapt: Callable[[nn.Module], Parts], preprocessing: Preprocessing, name: str):
         super().__init__()
-        self.module = module.eval()
-        self.parts = parts
+        parts = adapt(module.eval())
+        self.module = parts.module or module
+        self.adapt, self.parts = adapt, parts
         self.preprocessing = preprocessing.at(parts.image_size)
         self.name = name
         self.depth, self.width, self.layout = len(parts.blocks), parts.width, parts.layout
@@ -136,6 +162,10 @@ class Teacher(nn.Module):
         for layer in range(self.depth):
             tokens = self.step(tokens, layer)
         return self.readout(tokens)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Teacher:
+        """Copy the module and name its parts anew: those of `parts` belong to the module that they came from."""
+        return Teacher(copy.deepcopy(self.module, memo), self.adapt, self.preprocessing, self.name)
 
     @property
     def device(self) -> torch.device:

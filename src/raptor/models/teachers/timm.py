@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import difflib
 import math
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,6 +18,9 @@ from raptor.models.teachers.weights import load_strictly, read_weights
 from raptor.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocessing, Size
 from raptor.tokens import TokenLayout
 
+MISFIT = (
+    "timm needs torchvision, and the one installed does not fit this torch; install the torchvision that belongs to it"
+)
 RESAMPLE = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3}
 
 
@@ -29,7 +33,7 @@ def _sized(model: Any, image_size: Size | None) -> Any:
         raise ImageSizeError(f"this timm model takes images of {model.patch_embed.img_size} only, not {image_size}")
     model = copy.deepcopy(model)
     model.set_input_size(img_size=image_size)
-    return model
+    return model.eval()
 
 
 def _parts(model: Any, **rest: Any) -> Parts:
@@ -42,10 +46,12 @@ def _parts(model: Any, **rest: Any) -> Parts:
         norm=model.norm,
         layout=TokenLayout(n_cls, model.num_prefix_tokens - n_cls, tuple(model.patch_embed.grid_size)),
         width=model.embed_dim,
-        heads=model.blocks[0].attn.num_heads,
+        # Some blocks hold several attentions side by side; they have the same number of heads.
+        heads=next(part.num_heads for part in model.blocks[0].modules() if hasattr(part, "num_heads")),
         image_size=tuple(model.patch_embed.img_size),
         patch_size=tuple(model.patch_embed.patch_size),
         classify=model.forward_head if model.num_classes > 0 else None,
+        module=model,
         notes=("the distillation token counts as a register",) if distilled else (),
         **rest,
     )
@@ -98,17 +104,16 @@ def preprocessing_of(model: Any) -> Preprocessing:
 
 def import_timm() -> ModuleType:
     """Import timm, or say how to install it."""
+    if "torchvision" in sys.modules and sys.modules["torchvision"] is None:  # hidden by `import_transformers`
+        raise MissingDependencyError(MISFIT)
     try:
         import timm
     except ImportError as error:
         raise MissingDependencyError(
             f"timm models need the package timm ({error}); install it with: pip install 'raptor-vit[timm]'"
         ) from error
-    except RuntimeError as error:
-        raise MissingDependencyError(
-            f"timm is installed but its torchvision does not fit this torch ({error}); "
-            "install the torchvision that belongs to your torch"
-        ) from error
+    except (RuntimeError, AttributeError) as error:
+        raise MissingDependencyError(MISFIT) from error
     return timm
 
 
@@ -117,10 +122,11 @@ def load(name: str, weights: Path | None) -> nn.Module:
     timm = import_timm()
     known = timm.list_models(module=["vision_transformer", "deit", "eva"])
     if name.partition(".")[0] not in known:
-        close = difflib.get_close_matches(name.partition(".")[0], known, n=3, cutoff=0.3)
-        raise ModelNotFoundError(f"timm has no ViT named {name!r}; close names are {', '.join(close) or 'none'}")
+        close = difflib.get_close_matches(name.partition(".")[0], known, n=3, cutoff=0.0)
+        raise ModelNotFoundError(f"timm has no ViT named {name!r}; its names are such as {', '.join(close)}")
     if weights is not None:
-        return load_strictly(timm.create_model(name), read_weights(weights), weights)
+        state = read_weights(weights)
+        return load_strictly(timm.create_model(name.partition(".")[0]), state, weights)
     try:
         return timm.create_model(name, pretrained=True)
     except Exception as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from raptor.errors import ModelNotFoundError, WeightsError
+from raptor.errors import ModelNotFoundError, WeightsError, one_line
 
 # What training scripts wrap their state dict in.
 WRAPPERS = ("model", "state_dict", "teacher", "module")
@@ -25,17 +26,22 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of pickle protocols: what cannot be read is an error below
             content = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise WeightsError(
+            f"{str(path)!r} holds code or objects beside plain tensors, or is damaged, and is not read; save a state "
+            "dict as .safetensors, or with torch.save(model.state_dict(), ...)"
+        ) from error
     except Exception as error:
         # The restricted unpickler raises almost anything on hostile or damaged bytes.
-        reason = str(error).strip().partition("\n")[0]
         raise WeightsError(
-            f"{str(path)!r} is not a readable file of plain tensors ({reason}); "
+            f"{str(path)!r} is not a readable file of plain tensors ({one_line(error)}); "
             "save a state dict as .safetensors, or with torch.save(model.state_dict(), ...)"
         ) from error
     for name in WRAPPERS:
         if isinstance(content, dict) and isinstance(content.get(name), dict):
             content = content[name]
-    if not isinstance(content, dict) or not all(isinstance(value, Tensor) for value in content.values()):
+    named = isinstance(content, dict) and all(isinstance(name, str) for name in content)
+    if not named or not all(isinstance(value, Tensor) and not value.is_sparse for value in content.values()):
         raise WeightsError(f"{str(path)!r} does not hold a state dict: names with tensors")
     return content
 
