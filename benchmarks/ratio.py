@@ -43,7 +43,7 @@ def _seconds(function: Callable[[], object]) -> float:
 
 
 def compare(
-    name: str, ours: Callable[[], object], theirs: Callable[[], object], limit: float, rounds: int = 11
+    name: str, ours: Callable[[], object], theirs: Callable[[], object], limit: float, rounds: int = 15
 ) -> Ratio:
     """Time both sides in turn, which goes first changing every round, after one unmeasured round."""
     ours(), theirs()

@@ -101,15 +101,23 @@ def rollout(
     Trajectory
         Layers `start` to `stop`; only layer `stop` where `on_state` is given.
     """
-    kept: list[Tensor] = []
-    for layer, states in layers_of(flow, tokens, start, stop):
-        if on_state is None:
-            kept.append(states)
-        else:
+    stop = flow.depth if stop is None else stop
+    states = tokens
+    if on_state is not None:
+        for layer, states in layers_of(flow, tokens, start, stop):
             on_state(layer, states)
-            kept = [states]
-    last = flow.depth if stop is None else stop
-    return Trajectory(torch.stack(kept, dim=1), flow.layout, first_layer=last - len(kept) + 1)
+        return Trajectory(states.unsqueeze(1), flow.layout, first_layer=stop)
+    if torch.is_grad_enabled():
+        kept = [states for _, states in layers_of(flow, tokens, start, stop)]
+        return Trajectory(torch.stack(kept, dim=1), flow.layout, start)
+    # Without gradients each state is written to its place at once: half the memory of stacking them at the end.
+    whole: Tensor | None = None
+    for layer, states in layers_of(flow, tokens, start, stop):
+        if whole is None:
+            whole = states.new_empty(len(states), stop - start + 1, *states.shape[1:])
+        whole[:, layer - start] = states
+    assert whole is not None
+    return Trajectory(whole, flow.layout, start)
 
 
 class Stitched:
