@@ -19,7 +19,9 @@ from raptor.__main__ import main
 from raptor.errors import ResumeError, TrainingError
 from raptor.training.augment import flip, shift
 from raptor.training.checkpoint import NAME
-from raptor.training.loop import METRICS, Recipe, fit
+from raptor.training.loop import METRICS, fit
+from raptor.training.muon import Muon, orthogonalised
+from raptor.training.recipe import Recipe
 from raptor.training.schedules import warmup_cosine
 
 
@@ -80,6 +82,54 @@ def test_the_loop_equals_a_plain_one():
         optimizer.step()
     for ours, theirs in zip(model.parameters(), other.parameters(), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(3, 8, 8), (2, 20, 8), (2, 8, 33)])
+def test_orthogonalised_keeps_singular_vectors_and_levels_their_values(shape):
+    matrices = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    u, _, vh = torch.linalg.svd(matrices, full_matrices=False)
+    inner = u.mT @ orthogonalised(matrices) @ vh.mT
+    values = inner.diagonal(dim1=1, dim2=2)
+    torch.testing.assert_close(inner, torch.diag_embed(values), atol=1e-9, rtol=0)
+    assert values.min() > 0.6
+    assert values.max() < 1.3
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_muon_equals_torchs_up_to_its_bfloat16():
+    """Three steps on two shapes; torch's orthogonalises in bfloat16, which has 8 bits."""
+
+    def run(optimizer_of):
+        torch.manual_seed(0)
+        weights = [nn.Parameter(torch.randn(12, 8)), nn.Parameter(torch.randn(8, 8)), nn.Parameter(torch.randn(12, 8))]
+        optimizer = optimizer_of(weights)
+        for step in range(3):
+            for index, weight in enumerate(weights):
+                generator = torch.Generator().manual_seed(10 * step + index)
+                weight.grad = torch.randn(weight.shape, generator=generator)
+            optimizer.step()
+        return weights
+
+    ours = run(lambda weights: Muon(weights, lr=0.1, momentum=0.9, weight_decay=0.2))
+    theirs = run(
+        lambda weights: torch.optim.Muon(
+            weights, lr=0.1, momentum=0.9, weight_decay=0.2, adjust_lr_fn="match_rms_adamw"
+        )
+    )
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, other, atol=0.01, rtol=0.02)
+
+
+def test_fused_matrices_are_made_orthogonal_piece_by_piece():
+    torch.manual_seed(0)
+    fused, gradient = nn.Parameter(torch.zeros(12, 4)), torch.randn(12, 4)
+    fused.grad = gradient
+    Muon([{"params": [fused], "pieces": 3}], lr=1.0).step()
+    for piece, part in zip(fused.split(4), gradient.split(4), strict=True):
+        alone = nn.Parameter(torch.zeros(4, 4))
+        alone.grad = part.clone()
+        Muon([alone], lr=1.0).step()
+        torch.testing.assert_close(piece, alone)
 
 
 def test_stopping_and_going_on_changes_no_bit_and_no_line_of_the_log(tmp_path):
@@ -162,7 +212,7 @@ def test_shift_moves_whole_images():
 
 SMALL = [
     "train", "--data", "scenes", "--steps", "120", "--batch-size", "4", "--depth", "2", "--width", "16", "--heads", "2",
-    "--drop-path", "0.2", "--registers", "1", "--warmup", "10", "--eval-images", "50", "--quiet",
+    "--drop-path", "0.2", "--muon-lr", "0.003", "--registers", "1", "--warmup", "10", "--eval-images", "50", "--quiet",
 ]  # fmt: skip
 
 

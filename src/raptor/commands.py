@@ -21,7 +21,7 @@ from raptor.options import Common
 from raptor.preprocessing import Preprocessing
 from raptor.progress import Bar, track
 from raptor.run import Run
-from raptor.training.loop import Recipe
+from raptor.training.recipe import Recipe
 from raptor.training.vit import Augmentation, train_vit
 
 LOOK = 1000  # images that a first look uses unless told otherwise

@@ -25,7 +25,7 @@ class Checkpoint:
     seconds: float
     config: dict[str, Any]
     model: dict[str, Any]
-    optimizer: dict[str, Any]
+    optimizers: list[dict[str, Any]]
 
 
 def save(checkpoint: Checkpoint, out: Path) -> None:

@@ -10,38 +10,22 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from raptor.errors import TrainingError
 from raptor.training import checkpoint
 from raptor.training.checkpoint import Checkpoint
+from raptor.training.recipe import Recipe, build_optimizers
 from raptor.training.schedules import warmup_cosine
 
 METRICS = "metrics.jsonl"
 SAVE_EVERY = int(os.environ.get("RAPTOR_SAVE_EVERY", "200"))  # steps between checkpoints
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How to optimise: AdamW, warm-up and cosine, clipped gradients.
-
-    Defaults are those of small ViTs trained from scratch (DeiT's, with beta2 lowered for short runs).
-    """
-
-    steps: int
-    batch_size: int = 64
-    lr: float = 1e-3
-    warmup: int = 200
-    floor: float = 0.0
-    weight_decay: float = 0.05
-    betas: tuple[float, float] = (0.9, 0.98)
-    clip: float = 1.0
-    seed: int = 0
 
 
 # What is trained: a batch to its loss and to numbers worth logging.
@@ -86,12 +70,13 @@ def fit(
     """
     # JSON's own types, so that what is compared is what was saved.
     config = json.loads(json.dumps({**asdict(recipe), **(about or {})}))
-    optimizer = _adamw(model, recipe)
+    optimizers = build_optimizers(model, recipe)
     found = checkpoint.load(out, config) if out is not None and resume else None
     first, spent = 0, 0.0
     if found is not None:
         model.load_state_dict(found.model)
-        optimizer.load_state_dict(found.optimizer)
+        for optimizer, state in zip(optimizers, found.optimizers, strict=True):
+            optimizer.load_state_dict(state)
         first, spent = found.step, found.seconds
     log = _Log(None if out is None else out / METRICS, first, watch)
     started = time.perf_counter() - spent
@@ -99,13 +84,14 @@ def fit(
     def keep(step: int) -> None:
         if out is not None:
             seconds = time.perf_counter() - started
-            checkpoint.save(Checkpoint(step, seconds, config, model.state_dict(), optimizer.state_dict()), out)
+            states = [optimizer.state_dict() for optimizer in optimizers]
+            checkpoint.save(Checkpoint(step, seconds, config, model.state_dict(), states), out)
 
     model.train()
     step, source = first, batches(first)
     with _sigterm() as asked:
         while step < recipe.steps:
-            loss, metrics = _step(model, objective, next(source), optimizer, recipe, step)
+            loss, metrics = _step(model, objective, next(source), optimizers, recipe, step)
             step += 1
             if step % log_every == 0 or step == recipe.steps:
                 log.write(step, recipe, time.perf_counter() - started, loss=loss, **metrics)
@@ -118,30 +104,23 @@ def fit(
 
 
 def _step(
-    model: nn.Module, objective: Objective, batch: Any, optimizer: torch.optim.Optimizer, recipe: Recipe, step: int
+    model: nn.Module, objective: Objective, batch: Any, optimizers: list[Optimizer], recipe: Recipe, step: int
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    for group in optimizer.param_groups:
-        group["lr"] = recipe.lr * warmup_cosine(step, recipe.steps, recipe.warmup, recipe.floor)
+    factor = warmup_cosine(step, recipe.steps, recipe.warmup, recipe.floor)
+    for group in (group for optimizer in optimizers for group in optimizer.param_groups):
+        group["lr"] = group["peak"] * factor
     torch.manual_seed((recipe.seed << 32) + step)
     loss, metrics = objective(batch)
     if not math.isfinite(loss.item()):
         raise TrainingError(
             f"the loss of step {step} is {loss.item()}; the last checkpoint is kept. Lower the learning rate"
         )
-    optimizer.zero_grad()
+    model.zero_grad()
     loss.backward()
     nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
-    optimizer.step()
+    for optimizer in optimizers:
+        optimizer.step()
     return loss.detach(), metrics
-
-
-def _adamw(model: nn.Module, recipe: Recipe) -> torch.optim.AdamW:
-    """Decay weight matrices alone: biases, norms, tokens and positions are no weights of a sum of features."""
-    trained = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
-    decayed = [parameter for name, parameter in trained if name.endswith("weight") and parameter.ndim >= 2]
-    plain = [parameter for name, parameter in trained if not (name.endswith("weight") and parameter.ndim >= 2)]
-    groups = [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": plain, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=recipe.lr, betas=recipe.betas, fused=True)
 
 
 class _Log:

@@ -18,7 +18,8 @@ from raptor.device import resolve_device
 from raptor.errors import DataError
 from raptor.models.vit import ViT, ViTConfig
 from raptor.training.augment import flip, shift
-from raptor.training.loop import Recipe, Watch, fit
+from raptor.training.loop import Watch, fit
+from raptor.training.recipe import Recipe
 
 
 @dataclass(frozen=True)

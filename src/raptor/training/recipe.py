@@ -1,0 +1,59 @@
+"""Recipes: how a model is optimised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from raptor.training.muon import Muon
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Warm-up and cosine, clipped gradients, AdamW; with `muon_lr` Muon for the matrices of blocks.
+
+    Defaults are those of small ViTs trained from scratch (DeiT's, with beta2 lowered for short runs).
+    """
+
+    steps: int
+    batch_size: int = 64
+    lr: float = 1e-3
+    muon_lr: float | None = None
+    warmup: int = 200
+    floor: float = 0.0
+    weight_decay: float = 0.05
+    betas: tuple[float, float] = (0.9, 0.98)
+    clip: float = 1.0
+    seed: int = 0
+
+
+def build_optimizers(model: nn.Module, recipe: Recipe) -> list[Optimizer]:
+    """Part the parameters: matrices decay, and biases, norms, tokens and positions do not.
+
+    Each group keeps its `peak` learning rate, which the schedule scales.
+    """
+    trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    matrices = {name: p for name, p in trained.items() if name.endswith("weight") and p.ndim >= 2}
+    inner = {name: p for name, p in matrices.items() if "blocks." in name and p.ndim == 2}
+    if recipe.muon_lr is None:
+        inner = {}
+    groups: list[dict[str, Any]] = [
+        {"params": [p for name, p in matrices.items() if name not in inner], "weight_decay": recipe.weight_decay},
+        {"params": [p for name, p in trained.items() if name not in matrices], "weight_decay": 0.0},
+    ]
+    adamw = torch.optim.AdamW(_peaked(groups, recipe.lr), lr=recipe.lr, betas=recipe.betas, fused=True)
+    optimizers: list[Optimizer] = [adamw]
+    if recipe.muon_lr is not None and inner:
+        fused = [p for name, p in inner.items() if name.endswith("qkv.weight")]
+        plain = [p for name, p in inner.items() if not name.endswith("qkv.weight")]
+        groups = [{"params": fused, "pieces": 3}, {"params": plain}]
+        optimizers.append(Muon(_peaked(groups, recipe.muon_lr), recipe.muon_lr, weight_decay=recipe.weight_decay))
+    return optimizers
+
+
+def _peaked(groups: list[dict[str, Any]], peak: float) -> list[dict[str, Any]]:
+    return [{**group, "peak": peak} for group in groups if group["params"]]
