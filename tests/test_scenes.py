@@ -13,8 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raptor.data import scene_atlas, scenes
-from raptor.data.scenes import BACKGROUND_DEPTH, CLASSES, MEAN, SIZE, SPLITS, STD, render
+from raptor.data import scene_atlas, scene_layout
+from raptor.data.scene_atlas import CLASSES
+from raptor.data.scene_layout import SIZE, SPLITS
+from raptor.data.scenes import BACKGROUND_DEPTH, MEAN, STD, render
 from raptor.errors import OptionError
 
 FROZEN = {
@@ -88,7 +90,7 @@ def test_label_is_the_class_of_the_least_depth(index: int, split: str, seed: int
 
 def test_keys_of_splits_are_disjoint_even_at_the_ends() -> None:
     ends = np.concatenate([np.arange(1000), 2**60 - 1 - np.arange(1000)])
-    keys = np.concatenate([scenes.scene_keys(ends, split, seed=3) for split in SPLITS])
+    keys = np.concatenate([scene_layout.scene_keys(ends, split, seed=3) for split in SPLITS])
     assert len(np.unique(keys)) == len(keys)
 
 
@@ -97,7 +99,7 @@ def test_hash_equals_the_reference_splitmix64() -> None:
     gamma = 0x9E3779B97F4A7C15
     states = np.array([(1234567 + i * gamma) % 2**64 for i in (1, 2, 3)], dtype=np.uint64)
     expected = [6457827717110365317, 3203168211198807973, 9817491932198370423]
-    assert scenes._mix(states).tolist() == expected
+    assert scene_layout.mix(states).tolist() == expected
 
 
 def test_labels_are_balanced_and_all_classes_occur() -> None:
@@ -108,8 +110,8 @@ def test_labels_are_balanced_and_all_classes_occur() -> None:
 
 
 def test_nearer_objects_are_larger_and_of_higher_contrast() -> None:
-    keys = scenes.scene_keys(np.arange(4000), "train", 0)
-    world = scenes._compose(keys)
+    keys = scene_layout.scene_keys(np.arange(4000), "train", 0)
+    world = scene_layout.compose(keys)
     assert (np.diff(world.depth, axis=1) > 0).all()
     assert (np.diff(world.radius.mean(axis=0)) < 0).all()
     haze = world.ground.mean(axis=1)[:, None, None, :]
@@ -121,7 +123,7 @@ def test_nearer_objects_are_larger_and_of_higher_contrast() -> None:
 
 
 def test_nearest_object_lies_inside_the_frame() -> None:
-    world = scenes._compose(scenes.scene_keys(np.arange(4000), "train", 0))
+    world = scene_layout.compose(scene_layout.scene_keys(np.arange(4000), "train", 0))
     for place in (world.x[:, 0], world.y[:, 0]):
         assert (place >= world.radius[:, 0]).all()
         assert (place <= SIZE - world.radius[:, 0]).all()
@@ -129,8 +131,8 @@ def test_nearest_object_lies_inside_the_frame() -> None:
 
 def test_painted_outline_equals_the_geometry() -> None:
     """The mask of the nearest object against the signed distance at every pixel centre."""
-    keys = scenes.scene_keys(np.arange(50), "train", 0)
-    world, batch = scenes._compose(keys), render(np.arange(50))
+    keys = scene_layout.scene_keys(np.arange(50), "train", 0)
+    world, batch = scene_layout.compose(keys), render(np.arange(50))
     y, x = np.mgrid[:SIZE, :SIZE] + 0.5
     shapes = scene_atlas.outlines()
     for i in range(50):

@@ -30,6 +30,7 @@ CASES = {
     "eva": lambda: timm.models.Eva(**TINY, num_classes=7),
     "eva-rope": lambda: timm.models.Eva(**ROPE, num_classes=7),
     "eva-rope-mixed": lambda: timm.models.Eva(**ROPE, rope_type="mixed", attn_type="rope", num_classes=7),
+    "eva-dynamic": lambda: timm.models.Eva(**ROPE, dynamic_img_size=True, num_classes=7),
     "eva-dinov3": lambda: timm.models.Eva(
         **ROPE, rope_type="dinov3", num_reg_tokens=4, use_abs_pos_emb=False, num_classes=7
     ),

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from raptor.accuracy import top1
 from raptor.complexity import count_parameters
-from raptor.data import load_images, parse_source, scenes
+from raptor.data import load_images, parse_source, scene_layout, scenes
 from raptor.dynamics.geometry import layer_norms
 from raptor.errors import OptionError, OutputError
 from raptor.inspection import inspect
@@ -86,7 +86,7 @@ def train_model(
     loading: dict[str, Any],
 ) -> dict[str, Any]:
     """Train a ViT on the train split, report its accuracy on the held-out one, keep it in the run directory."""
-    height, width = common.size or (scenes.SIZE, scenes.SIZE)
+    height, width = common.size or (scene_layout.SIZE, scene_layout.SIZE)
     if height != width:
         raise OptionError(f"our ViT takes square images, not {height}x{width}")
     source, split = parse_source(data)

@@ -7,12 +7,11 @@ from typing import Any
 
 import torch
 
-from raptor.commands import look
-from raptor.data import scene_atlas, scenes
+from raptor.commands import look, training_preprocessing
+from raptor.data import scene_atlas, scene_layout
 from raptor.models.teachers import load_teacher
 from raptor.models.vit import ViT, ViTConfig
 from raptor.options import Common
-from raptor.preprocessing import Preprocessing
 from raptor.run import Run
 
 IMAGES = 256
@@ -24,8 +23,6 @@ def run_demo(out: Path, common: Common) -> dict[str, Any]:
         torch.manual_seed(common.seed)
         teacher = load_teacher(ViT(ViTConfig(n_classes=len(scene_atlas.CLASSES))), device=common.device)
         teacher.name = "a small ViT of random weights"
-        teacher.preprocessing = Preprocessing(
-            (scenes.SIZE, scenes.SIZE), None, mean=scenes.MEAN, std=scenes.STD, source="the scenes' own mean and spread"
-        )
+        teacher.preprocessing = training_preprocessing("scenes", scene_layout.SIZE)
         return look(run, teacher, "scenes", progress=common.progress, images=common.images or IMAGES,
                     batch_size=common.batch_size)  # fmt: skip

@@ -9,12 +9,12 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raptor.data import scenes
 from raptor.data.batch import Batch
 from raptor.data.folders import read_folder, split_folders
 from raptor.data.images import Images
 from raptor.data.records import Records, Subset
 from raptor.data.scene_images import DEFAULT_IMAGES, SceneImages
+from raptor.data.scene_layout import SPLITS
 from raptor.data.splits import choose, hold_out, known_split
 from raptor.errors import DataError, OptionError
 from raptor.hub import HUB_ID
@@ -80,7 +80,7 @@ def load_images(
     if images is not None and images < 1:
         raise OptionError(f"at least one image must be used, not {images}")
     if text == "scenes":
-        chosen = choose(list(scenes.SPLITS), wanted, text)
+        chosen = choose(list(SPLITS), wanted, text)
         return SceneImages(preprocessing, chosen, images or DEFAULT_IMAGES, batch_size)
     splits = _open(text, image_column, label_column)
     if list(splits) == [""]:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch.nn.functional import interpolate
 
-from raptor.data import scene_atlas, scenes
+from raptor.data import scene_atlas, scene_layout, scenes
 from raptor.data.batch import Batch
 from raptor.preprocessing import Preprocessing
 
@@ -55,7 +55,7 @@ class SceneImages:
         rendered = scenes.render(indices, self.split)
         pixels = torch.from_numpy(rendered.pixels).float() / 255
         mask, depth = torch.from_numpy(rendered.mask), torch.from_numpy(rendered.depth)
-        if (size := self.preprocessing.crop) != (scenes.SIZE, scenes.SIZE):
+        if (size := self.preprocessing.crop) != (scene_layout.SIZE, scene_layout.SIZE):
             pixels = interpolate(pixels, size, mode="bilinear", antialias=True)
             mask = interpolate(mask[:, None], size, mode="nearest")[:, 0]
             depth = interpolate(depth[:, None], size, mode="nearest")[:, 0]

@@ -75,8 +75,8 @@ def eva(model: Any, image_size: Size | None) -> Parts:
         return model.norm_pre(model._pos_embed(model.patch_embed(pixels))[0])
 
     def rotary_call(block: nn.Module, tokens: Tensor, layer: int) -> Tensor:
-        # timm keeps the embedding of its own grid in a buffer, so asking again costs nothing.
-        rope = model.rope.get_embed(shape=tuple(model.patch_embed.grid_size))
+        # The embedding of a fixed grid lies in a buffer; only models of any size make it anew.
+        rope = model.rope.get_embed(**({"shape": model.patch_embed.grid_size} if model.dynamic_img_size else {}))
         return block(tokens, rope=rope[layer] if model.rope_mixed else rope)
 
     return _parts(model, embed=embed, call=plain_call if model.rope is None else rotary_call)
