@@ -13,8 +13,8 @@ from safetensors.torch import save
 
 from raptor.errors import WeightsError
 from raptor.files import writing
-from raptor.models.teachers.weights import load_strictly, read_weights
 from raptor.models.vit import ViT, ViTConfig
+from raptor.models.weights import load_strictly, read_weights
 from raptor.preprocessing import Preprocessing
 
 MODEL_TYPE = "raptor-vit"

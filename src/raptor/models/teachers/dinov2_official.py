@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from raptor.errors import ModelNotFoundError
 from raptor.hub import import_transformers
-from raptor.models.teachers.weights import load_strictly, read_weights
+from raptor.models.weights import load_strictly, read_weights
 
 TRAINED_SIZE = 518  # pixels: the released position embeddings are of 37x37 patches of 14
 EVALUATED_SIZE = 224  # pixels: what the released evaluation crops to

@@ -11,7 +11,7 @@ from torch import nn
 from raptor.errors import WeightsError
 from raptor.models.teachers.pooling import linear_head
 from raptor.models.teachers.teacher import Parts
-from raptor.models.teachers.weights import read_weights
+from raptor.models.weights import read_weights
 
 
 def read_linear(path: Path) -> nn.Linear:

@@ -16,7 +16,7 @@ from raptor.errors import ModelNotFoundError, UnsupportedModelError, WeightsErro
 from raptor.hub import HUB_ID, import_transformers, reachable
 from raptor.models.teachers.adapt import ADAPTERS, supported
 from raptor.models.teachers.classifiers import CLASSIFIERS
-from raptor.models.teachers.weights import read_weights
+from raptor.models.weights import read_weights
 
 # Image and text in one: only the vision tower is kept.
 TWO_TOWERS = frozenset({"CLIPModel", "CLIPVisionModelWithProjection", "SiglipModel", "Aimv2Model"})

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from raptor.errors import ImageSizeError, MissingDependencyError, ModelNotFoundError
 from raptor.models.teachers.teacher import Adapter, Parts, patch_grid, plain_call
-from raptor.models.teachers.weights import load_strictly, read_weights
+from raptor.models.weights import load_strictly, read_weights
 from raptor.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocessing, Size
 from raptor.tokens import TokenLayout
 
