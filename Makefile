@@ -19,12 +19,12 @@ test: lint
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(TESTS)
 
 lint: $(VENV)/.test
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests
 	$(BIN)/mypy
 
 bench: $(VENV)/.test
-	$(BIN)/python -m benchmarks
+	$(BIN)/raptor bench
 
 docs: $(VENV)/.docs
 	$(BIN)/mkdocs build --strict

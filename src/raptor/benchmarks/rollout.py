@@ -6,8 +6,8 @@ import copy
 
 import torch
 
-from benchmarks.ratio import Ratio, compare
 from raptor import load_teacher, rollout
+from raptor.benchmarks.ratio import Ratio, compare
 from raptor.hub import import_transformers
 
 

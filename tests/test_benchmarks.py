@@ -1,0 +1,34 @@
+"""The comparison itself: it must see which side is slower."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import pytest
+
+from raptor import benchmarks
+from raptor.__main__ import main
+from raptor.benchmarks.ratio import compare
+
+
+def test_a_side_that_sleeps_twice_as_long_has_ratio_two():
+    measured = compare("sleep", lambda: time.sleep(0.04), lambda: time.sleep(0.02), limit=1.5, rounds=5)
+    assert measured.ratio == pytest.approx(2, rel=0.3)
+    assert not measured.ok
+    assert "MISSED" in str(measured)
+
+
+@pytest.mark.parametrize(("slower", "code"), [(0.02, 1), (0.0, 0)])
+def test_a_missed_limit_fails_the_command(monkeypatch, capfd, slower, code):
+    def benchmark():
+        return compare("sleep", lambda: time.sleep(slower), lambda: time.sleep(0.005), limit=1.5, rounds=3)
+
+    monkeypatch.setattr(benchmarks, "BENCHMARKS", {"sleep": benchmark})
+    monkeypatch.setattr(sys, "argv", ["raptor", "bench", "--json"])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == code
+    result = json.loads(capfd.readouterr().out)
+    assert (result["verb"], result["ok"], result["ratios"]["sleep"]["limit"]) == ("bench", code == 0, 1.5)
