@@ -15,12 +15,14 @@ SPLITS = ("train", "validation", "test")
 MIN_OBJECTS, MAX_OBJECTS = 3, 4
 RADIUS = 18.0
 """Mean radius in pixels of an object at distance 1."""
-RADIUS_SPREAD = 0.15
+RADIUS_SPREAD = 0.3
 """Radii at distance 1 lie within this share of ``RADIUS``."""
 NEAREST = (1.0, 1.2)
 """Range of the distance of the nearest object."""
-GAP = (0.15, 0.45)
+GAP = (0.08, 0.25)
 """Range of the steps in distance from one object to the next behind it."""
+REACH = (0.4, 0.7)
+"""How far an object's centre is from that of the one in front of it, as a share of both radii."""
 
 _MAX_INDEX = 1 << 60
 
@@ -98,11 +100,19 @@ def compose(keys: NDArray[np.uint64]) -> Layout:
     steps[:, :1] = draw.uniform(*NEAREST, n=1)
     depth = np.cumsum(steps, axis=1)
     radius = RADIUS / depth * draw.uniform(1 - RADIUS_SPREAD, 1 + RADIUS_SPREAD)
-    # The nearest object is whole inside the frame; others may stick out of it.
+    # The nearest object is whole inside the frame; each other one lies partly behind a nearer one, so that all form
+    # one heap in which only the nearest is covered by none.
     margin = radius * 0.6
     margin[:, 0] = radius[:, 0]
     x = margin + draw.uniform() * (SIZE - 2 * margin)
     y = margin + draw.uniform() * (SIZE - 2 * margin)
+    towards, reach, whom = draw.uniform(0, 2 * np.pi), draw.uniform(*REACH), draw.uniform()
+    every = np.arange(len(x))
+    for rank in range(1, MAX_OBJECTS):
+        front = (whom[:, rank] * rank).astype(np.int64)
+        away = reach[:, rank] * (radius[:, rank] + radius[every, front])
+        x[:, rank] = np.clip(x[every, front] + away * np.cos(towards[:, rank]), margin[:, rank], SIZE - margin[:, rank])
+        y[:, rank] = np.clip(y[every, front] + away * np.sin(towards[:, rank]), margin[:, rank], SIZE - margin[:, rank])
     angle = draw.uniform(0, 2 * np.pi)
     palette, ground = _colours(draw, depth)
     kinds = draw.integer(len(BACKGROUNDS), 1)

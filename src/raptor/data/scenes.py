@@ -1,12 +1,13 @@
 """Procedural scenes: labelled pictures of textured shapes that occlude one another.
 
-A scene is 64x64 pixels with 3 or 4 objects at different distances in a dark haze, in front of
-a textured background. A class is a pair of outline and texture ("striped star"); the label is
-the class of the nearest object. An object at distance d is painted with radius proportional to
-1/d and with contrast to the haze proportional to 1/d, so distance can be seen, but size and
-brightness at distance 1 vary from object to object: telling the nearest one takes both, and
-who covers whom. Colour says nothing about the class, and other objects may share the outline
-or the texture of the nearest one, so the two have to be read off the same object.
+A scene is 64x64 pixels with a heap of 3 or 4 objects at different distances in a dark haze, in
+front of a textured background. A class is a pair of outline and texture ("striped star"); the
+label is the class of the nearest object. An object at distance d is painted with radius and with
+contrast to the haze proportional to 1/d, so distance can be seen, but sizes and brightness at
+distance 1 vary so much that both together name the nearest object in only about seven scenes of
+ten. What always tells is who covers whom: every object but the nearest lies partly behind a nearer
+one. Colour says nothing about the class, and other objects may share the outline or the texture of
+the nearest one, so the two have to be read off the same object.
 
 Every scene is a pure function of (seed, split, index). All random numbers are hashes of that
 triple and everything per pixel is integer arithmetic, so neither the batch nor the number of
@@ -25,8 +26,8 @@ from raptor.data.scene_atlas import BAND, EXTENT, SIDE, backgrounds, surfaces
 from raptor.data.scene_layout import MAX_OBJECTS, SIZE, Layout, compose, largest_radius, scene_keys
 
 BACKGROUND_DEPTH = 4.0
-MEAN = (0.3018, 0.3018, 0.3018)
-STD = (0.1741, 0.1741, 0.1741)
+MEAN = (0.3101, 0.3101, 0.3101)
+STD = (0.1843, 0.1843, 0.1843)
 """Mean and standard deviation of pixels / 255 over the training split, the same by channel."""
 
 _CHUNK = 32
