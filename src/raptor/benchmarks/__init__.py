@@ -6,6 +6,11 @@ from collections.abc import Callable
 
 from raptor.benchmarks.ratio import Ratio
 from raptor.benchmarks.rollout import rollout_against_forward
+from raptor.benchmarks.training import generation_against_step, step_against_products
 
 # One row a comparison; `raptor bench` runs them all.
-BENCHMARKS: dict[str, Callable[[], Ratio]] = {"rollout": rollout_against_forward}
+BENCHMARKS: dict[str, Callable[[], Ratio]] = {
+    "rollout": rollout_against_forward,
+    "scenes": generation_against_step,
+    "training-step": step_against_products,
+}
