@@ -5,6 +5,11 @@ from __future__ import annotations
 import os
 
 import torch
+from hypothesis import settings
+
+# How long an example takes is the machine's business, and examples are the same in every run.
+settings.register_profile("raptor", deadline=None, derandomize=True)
+settings.load_profile("raptor")
 
 # Tests never ask the network; a test that did would fail at once instead of waiting.
 os.environ["HF_HUB_OFFLINE"] = "1"

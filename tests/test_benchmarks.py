@@ -14,7 +14,7 @@ from raptor.benchmarks.ratio import compare
 
 
 def test_a_side_that_sleeps_twice_as_long_has_ratio_two():
-    measured = compare("sleep", lambda: time.sleep(0.04), lambda: time.sleep(0.02), limit=1.5, rounds=5)
+    measured = compare("sleep", lambda: time.sleep(0.2), lambda: time.sleep(0.1), limit=1.5, rounds=3)
     assert measured.ratio == pytest.approx(2, rel=0.3)
     assert not measured.ok
     assert "MISSED" in str(measured)

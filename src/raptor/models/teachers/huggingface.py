@@ -57,8 +57,8 @@ def _flagged(model: Any, image_size: Size | None) -> dict[str, bool]:
     return {"interpolate_pos_encoding": image_size not in (None, as_size(model.config.image_size))}
 
 
-def vit(model: Any, image_size: Size | None, n_cls: int = 1) -> Parts:
-    """ViT, and I-JEPA, which is the same without a cls token."""
+def vit(model: Any, image_size: Size | None, **rest: Any) -> Parts:
+    """ViT: a cls token, learned positions that are resized when asked."""
     flag = _flagged(model, image_size)
     return _parts(
         model,
@@ -66,27 +66,18 @@ def vit(model: Any, image_size: Size | None, n_cls: int = 1) -> Parts:
         blocks=model.layers,
         embed=lambda pixels: model.embeddings(pixels, **flag),
         norm=model.layernorm,
-        n_cls=n_cls,
+        **rest,
     )
 
 
 def ijepa(model: Any, image_size: Size | None) -> Parts:
-    """I-JEPA: patches only."""
+    """I-JEPA: a ViT of patches only."""
     return vit(model, image_size, n_cls=0)
 
 
 def deit(model: Any, image_size: Size | None) -> Parts:
-    """DeiT: cls, then a distillation token that counts as a register."""
-    flag = _flagged(model, image_size)
-    return _parts(
-        model,
-        image_size,
-        blocks=model.layers,
-        embed=lambda pixels: model.embeddings(pixels, **flag),
-        norm=model.layernorm,
-        n_register=1,
-        notes=("the distillation token counts as a register",),
-    )
+    """DeiT: a ViT with a distillation token after cls, which counts as a register."""
+    return vit(model, image_size, n_register=1, notes=("the distillation token counts as a register",))
 
 
 def dinov2(model: Any, image_size: Size | None) -> Parts:
