@@ -21,7 +21,7 @@ NEAREST = (1.0, 1.2)
 """Range of the distance of the nearest object."""
 GAP = (0.08, 0.25)
 """Range of the steps in distance from one object to the next behind it."""
-REACH = (0.4, 0.7)
+REACH = (0.3, 0.55)
 """How far an object's centre is from that of the one in front of it, as a share of both radii."""
 
 _MAX_INDEX = 1 << 60

@@ -26,8 +26,8 @@ from raptor.data.scene_atlas import BAND, EXTENT, SIDE, backgrounds, surfaces
 from raptor.data.scene_layout import MAX_OBJECTS, SIZE, Layout, compose, largest_radius, scene_keys
 
 BACKGROUND_DEPTH = 4.0
-MEAN = (0.3101, 0.3101, 0.3101)
-STD = (0.1843, 0.1843, 0.1843)
+MEAN = (0.3037, 0.3037, 0.3037)
+STD = (0.1805, 0.1805, 0.1805)
 """Mean and standard deviation of pixels / 255 over the training split, the same by channel."""
 
 _CHUNK = 32
