@@ -26,6 +26,9 @@ _HOME = {
     "register_adapter": "raptor.models.teachers",
     "load_images": "raptor.data",
     "layer_norms": "raptor.dynamics.geometry",
+    "layer_similarity": "raptor.similarity",
+    "segment": "raptor.segmentation",
+    "find_phases": "raptor.selection",
     "inspect": "raptor.inspection",
 }
 

@@ -55,7 +55,7 @@ def _inspect(
     common: Common,
 ) -> None:
     """What is this model: layers, tokens, cost, preprocessing; with --data also its norms by layer."""
-    from raptor.commands import inspect_model
+    from raptor.commands.inspecting import inspect_model
     from raptor.run import Run
 
     loading = {"image_column": image_column, "label_column": label_column, "allow_damaged": allow_damaged}
@@ -97,7 +97,7 @@ def train(
     common: Common,
 ) -> None:
     """Train our own ViT as a classifier; --out DIR is then a MODEL of every other verb."""
-    from raptor.commands import train_model
+    from raptor.commands.training import train_model
 
     result = train_model(
         data, eval_data, eval_images, epochs, common, resume,
@@ -109,6 +109,48 @@ def train(
         loading={"image_column": image_column, "label_column": label_column, "allow_damaged": allow_damaged},
     )  # fmt: skip
     common.show(result, lambda console: _print_training(console, result, common.out))
+
+
+@app.command()
+@verb
+def phases(
+    models: Annotated[
+        list[str] | None, typer.Argument(metavar="[MODEL]...", help="One model, or several side by side; see inspect.")
+    ] = None,
+    data: Data = None,
+    matrix: Annotated[
+        Path | None, typer.Option(help="Instead of a model: a csv of similarities of the layers 1..L.")
+    ] = None,
+    distance: Annotated[bool, typer.Option("--distance", help="The matrix holds distances, 1 - S.")] = False,
+    k: Annotated[str, typer.Option(help="Number of phases, or auto.")] = "auto",
+    group: Annotated[str, typer.Option(help="Tokens: all, cls, patch, register or cls+mean-patch.")] = "all",
+    objective: Annotated[str, typer.Option(help="weighted, mean (as the paper prints it) or cut.")] = "weighted",
+    solver: Annotated[str, typer.Option(help="dp, recursive (as the released code) or exhaustive.")] = "dp",
+    min_length: Annotated[int, typer.Option(min=1, help="Least number of layers of a phase.")] = 2,
+    weights: Weights = None,
+    image_column: ImageColumn = None,
+    label_column: LabelColumn = None,
+    allow_damaged: AllowDamaged = False,
+    *,
+    common: Common,
+) -> None:
+    """Find the phases of depth: how many, where, how sure, and whether they are phases at all."""
+    from raptor.commands.phases import parse_k, phases_of_matrix, phases_of_models
+    from raptor.errors import OptionError
+
+    cutting = {"k": parse_k(k), "group": group, "objective": objective, "solver": solver, "min_length": min_length}
+    loading = {"image_column": image_column, "label_column": label_column, "allow_damaged": allow_damaged}
+    if (matrix is None) == (not models):
+        raise OptionError("phases are found in a MODEL, or in a matrix with --matrix FILE: give one of the two")
+    if matrix is not None:
+        if data is not None or group != "all":
+            raise OptionError("a matrix has neither images nor token groups: leave --data and --group out")
+        result = phases_of_matrix(matrix, distance, common, cutting)
+    elif distance:
+        raise OptionError("--distance says what --matrix holds, but no matrix was given")
+    else:
+        result = phases_of_models(models or [], data, weights, common, cutting, loading)
+    common.show(result, lambda console: _print_phases(console, result, common.out))
 
 
 @app.command()
@@ -196,6 +238,27 @@ def _print_training(console: Console, result: dict[str, Any], out: Path | None) 
     )
     if out is not None:
         console.print(f"model: {escape(str(out))}")
+
+
+def _print_phases(console: Console, result: dict[str, Any], out: Path | None) -> None:
+    for body in result.get("models", [result]):
+        title = body.get("model", body.get("matrix"))
+        table = Table("k", "best phases", "score", "held-out error as blocks", title=escape(str(title)))
+        for number, best in body["by_k"].items():
+            error = body["structure"]["blocks"].get(number, {}).get("held_out")
+            names = {"taken": body["k"], "useful": body["useful_k"], "suggested": body["suggested_k"]}
+            roles = ", ".join(name for name, value in names.items() if str(value) == number)
+            cells = [f"{number} ({roles})" if roles else number, best["phases"], f"{best['score']:.4f}"]
+            table.add_row(*cells, "" if error is None else f"{error:.4f}")
+        console.print(table)
+        for sentence in body["words"]:
+            console.print(escape(sentence))
+        for damage in body.get("damaged", []):
+            console.print(f"skipped: {escape(damage['path'])} ({escape(damage['reason'])})")
+    if out is not None:
+        console.print(f"result: {escape(str(out / 'result.json'))}")
+        for figure in [*result.get("figures", []), *(f for body in result.get("models", []) for f in body["figures"])]:
+            console.print(f"figure: {escape(str(out / figure))}")
 
 
 def _print_doctor(console: Console, result: dict[str, Any]) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from raptor.commands import look, training_preprocessing
+from raptor.commands.inspecting import look
+from raptor.commands.training import training_preprocessing
 from raptor.data import scene_atlas, scene_layout
 from raptor.models.teachers import load_teacher
 from raptor.models.vit import ViT, ViTConfig

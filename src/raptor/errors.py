@@ -25,6 +25,10 @@ class PhaseError(RaptorError):
     """Phases that cannot be: not lengths, or not of this depth."""
 
 
+class MatrixError(RaptorError):
+    """A matrix that is no layer-layer similarity."""
+
+
 class LayerError(RaptorError):
     """A layer outside 0..L."""
 

@@ -7,8 +7,8 @@ perturbations and layer interventions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -58,6 +58,12 @@ class DepthFlow(Protocol):
 
 
 OnState = Callable[[int, Tensor], None]
+
+
+def pixels_of(images: Iterable[Any]) -> Iterator[Tensor]:
+    """Yield the pixels of batches, be they tensors or objects that have `.pixels`."""
+    for batch in images:
+        yield batch if isinstance(batch, Tensor) else batch.pixels
 
 
 def layers_of(

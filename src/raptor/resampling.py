@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -40,10 +42,27 @@ class BinnedMean:
         used = min(self.n, BINS)
         return self._sums[:used], self._counts[:used]
 
+    def part(self, where: Any) -> BinnedMean:
+        """Return the running mean of a part of each array, `array[where]`."""
+        found = BinnedMean()
+        found.n, found._counts = self.n, self._counts
+        found._sums = None if self._sums is None else self._sums[(slice(None), *where)]
+        return found
+
     def mean(self) -> Float[Tensor, " *shape"]:
         """Return the mean over all images."""
         sums, counts = self._filled
         return sums.sum(dim=0) / counts.sum()
+
+    def folds(self, n_folds: int, seed: int = 0) -> tuple[Float[Tensor, "folds *shape"], Float[Tensor, "folds *shape"]]:
+        """Part the bins at random; return, for each part, the mean over all other images and over its own."""
+        sums, counts = self._filled
+        order = torch.randperm(len(sums), generator=torch.Generator().manual_seed(seed))
+        member = torch.zeros(n_folds, len(sums), dtype=torch.float64)
+        member[torch.arange(len(sums)) % n_folds, order] = 1.0
+        own = torch.einsum("fb,b...->f...", member, sums)
+        own_counts = (member @ counts).reshape(-1, *[1] * (sums.ndim - 1))
+        return (sums.sum(dim=0) - own) / (counts.sum() - own_counts), own / own_counts
 
     def resample(self, draws: int = DRAWS, seed: int = 0) -> Float[Tensor, "draws *shape"]:
         """Return the means of `draws` resamples of the bins with replacement."""

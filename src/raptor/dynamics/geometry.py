@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from raptor.flow import DepthFlow, rollout
+from raptor.flow import DepthFlow, pixels_of, rollout
 from raptor.resampling import BinnedMean
 
 
@@ -31,23 +32,24 @@ class ByLayer:
         return {group: [self.low[group], self.high[group]] for group in self.mean}
 
 
-def layer_norms(flow: DepthFlow, pixels: Iterable[Tensor], seed: int = 0) -> ByLayer:
+def layer_norms(flow: DepthFlow, images: Iterable[Any], seed: int = 0) -> ByLayer:
     """Return the mean norm |x_l| of each token group at the layers 0..L (the paper's Figure 7).
 
     Parameters
     ----------
     flow
         Teacher, surrogate or toy.
-    pixels
-        Batches of images, (batch, 3, height, width) each; one batch and one layer are held at a time.
+    images
+        Batches of pixels, (batch, 3, height, width) each, or whatever `load_images` gives; one batch and one layer
+        are held at a time.
     seed
         Of the bootstrap over images.
     """
     means = {group: BinnedMean() for group in flow.layout.slices}
-    for batch in pixels:
+    for pixels in pixels_of(images):
         norms: list[Tensor] = []
         with torch.no_grad():
-            rollout(flow, flow.embed(batch), on_state=lambda layer, states: norms.append(states.norm(dim=-1)))  # noqa: B023
+            rollout(flow, flow.embed(pixels), on_state=lambda layer, states: norms.append(states.norm(dim=-1)))  # noqa: B023
         stacked = torch.stack(norms, dim=1)
         for group, where in flow.layout.slices.items():
             means[group].add(stacked[:, :, where].mean(dim=-1))

@@ -1,21 +1,15 @@
-"""What the verbs do: load, measure, draw, save."""
+"""What `raptor train` does."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
-
-from rich.console import Console
 
 from raptor.accuracy import top1
 from raptor.complexity import count_parameters
 from raptor.data import load_images, parse_source, scene_layout, scenes
-from raptor.dynamics.geometry import layer_norms
 from raptor.errors import OptionError, OutputError
-from raptor.inspection import inspect
 from raptor.models.store import save_vit
 from raptor.models.teachers import load_teacher
-from raptor.models.teachers.teacher import Teacher
 from raptor.models.vit import ViTConfig
 from raptor.options import Common
 from raptor.preprocessing import Preprocessing
@@ -23,53 +17,6 @@ from raptor.progress import Bar, track
 from raptor.run import Run
 from raptor.training.recipe import Recipe
 from raptor.training.vit import Augmentation, train_vit
-
-LOOK = 1000  # images that a first look uses unless told otherwise
-
-
-def inspect_model(
-    run: Run,
-    model: str,
-    data: str | None,
-    *,
-    progress: Console,
-    weights: Path | None = None,
-    head: Path | None = None,
-    image_size: tuple[int, int] | None = None,
-    device: str = "cpu",
-    images: int | None = None,
-    **loading: Any,
-) -> dict[str, Any]:
-    """Describe a model; with data, also measure and draw its norms by layer."""
-    teacher = load_teacher(model, image_size, weights, head, device)
-    if data is None and model == "scenes":
-        data = "scenes"
-    if data is None:
-        return run.finish(inspect(teacher), images=0, layers=teacher.depth)
-    return look(run, teacher, data, progress=progress, images=images or LOOK, seed=run.seed, **loading)
-
-
-def look(run: Run, teacher: Teacher, data: str, *, progress: Console, **loading: Any) -> dict[str, Any]:
-    """Describe a teacher and measure its norms on images; with a run directory, draw them too."""
-    pictures = load_images(data, teacher, **loading)
-    run.begin()
-    batches = track(pictures, len(pictures), "norms", progress)
-    norms = layer_norms(teacher, (batch.pixels for batch in batches), seed=run.seed)
-    classes = pictures.classes
-    body = {
-        **inspect(teacher),
-        "data": data,
-        "classes": None if classes is None else len(classes),
-        "norm": norms.mean,
-        "norm_ci": norms.ci,
-        "damaged": pictures.damaged,
-    }
-    if run.out is not None:
-        from raptor.report import figures
-
-        chart = figures.norms(norms, f"Norms by layer: {teacher.name}")
-        body["figures"] = [str(figures.save(chart, run, "norms").relative_to(run.out))]
-    return run.finish(body, images=norms.n, layers=teacher.depth)
 
 
 def train_model(
@@ -98,7 +45,7 @@ def train_model(
         recipe = {**recipe, "steps": max(1, round(epochs * len(pictures) / recipe["batch_size"]))}
     config = {"data": data, "images": len(pictures), "vit": vit, "recipe": recipe, "augmentation": augmentation}
     with Run("train", config, common.out, common.seed) as run:
-        check_fresh(run, resume)
+        _check_fresh(run, resume)
         run.begin()
         seen = recipe["steps"] * recipe["batch_size"]
         with Bar(seen, "training", common.progress) as bar:
@@ -142,7 +89,7 @@ def training_preprocessing(source: str, size: int) -> Preprocessing:
     return Preprocessing((size, size), (size, size), source="resized to the ViT's own size, ImageNet's mean and spread")
 
 
-def check_fresh(run: Run, resume: bool) -> None:
+def _check_fresh(run: Run, resume: bool) -> None:
     """Refuse to train over a run that is there, unless it is to go on."""
     if run.out is not None and not resume and (run.out / "checkpoint.pt").exists():
         raise OutputError(f"{str(run.out)!r} holds a training already: go on with --resume, or use another --out")

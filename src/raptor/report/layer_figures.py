@@ -1,18 +1,13 @@
-"""Figures: one function each, one declaration for the page and for png, svg and pdf."""
+"""Figures of measures by layer, one function each."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import altair as alt
 
 from raptor.dynamics.geometry import ByLayer
-from raptor.run import Run, to_json
-
-# Okabe and Ito's palette: told apart by colour-blind readers too.
-GROUP_COLOURS = {"cls": "#D55E00", "register": "#009E73", "patch": "#0072B2"}
-WIDTH, HEIGHT = 420, 260
+from raptor.report.drawing import GROUP_COLOURS, HEIGHT, WIDTH
 
 
 def _rows(values: ByLayer) -> list[dict[str, Any]]:
@@ -50,20 +45,3 @@ def norms(values: ByLayer, title: str) -> alt.LayerChart:
     )
     subtitle = f"n = {values.n} images; band: 95% bootstrap interval over images, seed {values.seed}"
     return (band + line).properties(width=WIDTH, height=HEIGHT, title=alt.Title(title, subtitle=subtitle))
-
-
-def save(chart: Any, run: Run, name: str) -> Path:
-    """Write a figure as png, svg and pdf into the run's `figures/`; return the path of the png."""
-    import vl_convert
-
-    spec = to_json(chart.to_dict())  # with null for what is not finite: the renderer reads JSON proper
-    images = {
-        "svg": vl_convert.vegalite_to_svg(spec).encode(),
-        "pdf": vl_convert.vegalite_to_pdf(spec),
-        "png": vl_convert.vegalite_to_png(spec, scale=2.0),
-    }
-    for ending, content in images.items():
-        with run.file(f"figures/{name}.{ending}") as file:
-            file.write(content)
-    assert run.out is not None
-    return run.out / f"figures/{name}.png"

@@ -1,0 +1,1 @@
+"""What the verbs do: load, measure, draw, save."""

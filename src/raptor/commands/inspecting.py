@@ -1,0 +1,63 @@
+"""What `raptor inspect` does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from raptor.data import load_images
+from raptor.dynamics.geometry import layer_norms
+from raptor.inspection import inspect
+from raptor.models.teachers import load_teacher
+from raptor.models.teachers.teacher import Teacher
+from raptor.progress import track
+from raptor.run import Run
+
+LOOK = 1000  # images that a first look uses unless told otherwise
+
+
+def inspect_model(
+    run: Run,
+    model: str,
+    data: str | None,
+    *,
+    progress: Console,
+    weights: Path | None = None,
+    head: Path | None = None,
+    image_size: tuple[int, int] | None = None,
+    device: str = "cpu",
+    images: int | None = None,
+    **loading: Any,
+) -> dict[str, Any]:
+    """Describe a model; with data, also measure and draw its norms by layer."""
+    teacher = load_teacher(model, image_size, weights, head, device)
+    if data is None and model == "scenes":
+        data = "scenes"
+    if data is None:
+        return run.finish(inspect(teacher), images=0, layers=teacher.depth)
+    return look(run, teacher, data, progress=progress, images=images or LOOK, seed=run.seed, **loading)
+
+
+def look(run: Run, teacher: Teacher, data: str, *, progress: Console, **loading: Any) -> dict[str, Any]:
+    """Describe a teacher and measure its norms on images; with a run directory, draw them too."""
+    pictures = load_images(data, teacher, **loading)
+    run.begin()
+    batches = track(pictures, len(pictures), "norms", progress)
+    norms = layer_norms(teacher, batches, seed=run.seed)
+    classes = pictures.classes
+    body = {
+        **inspect(teacher),
+        "data": data,
+        "classes": None if classes is None else len(classes),
+        "norm": norms.mean,
+        "norm_ci": norms.ci,
+        "damaged": pictures.damaged,
+    }
+    if run.out is not None:
+        from raptor.report import drawing, layer_figures
+
+        chart = layer_figures.norms(norms, f"Norms by layer: {teacher.name}")
+        body["figures"] = [drawing.save(chart, run, "norms")]
+    return run.finish(body, images=norms.n, layers=teacher.depth)

@@ -1,0 +1,122 @@
+"""What `raptor phases` does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raptor.commands.inspecting import LOOK
+from raptor.data import load_images
+from raptor.errors import MatrixError, OptionError, one_line
+from raptor.models.teachers import load_teacher
+from raptor.options import Common
+from raptor.phase_result import describe_phases
+from raptor.progress import track
+from raptor.run import Run
+from raptor.selection import AUTO, FoundPhases, find_phases
+
+LARGEST = 100_000_000  # bytes of a matrix file
+
+
+def parse_k(text: str) -> int | str:
+    """Read `3` or `auto`."""
+    if text == AUTO:
+        return text
+    if not (text.isascii() and text.isdigit() and len(text) <= 4):
+        raise OptionError(f"--k is a number of phases or 'auto', not {text!r}")
+    return int(text)
+
+
+def phases_of_models(
+    models: list[str],
+    data: str | None,
+    weights: Path | None,
+    common: Common,
+    cutting: dict[str, Any],
+    loading: dict[str, Any],
+) -> dict[str, Any]:
+    """Find the phases of one model, or of several, each with images as it wants them."""
+    config = common.config(models=models, data=data, weights=weights, **cutting, **loading)
+    with Run("phases", config, common.out, common.seed) as run:
+        bodies: list[dict[str, Any]] = []
+        results: list[tuple[str, FoundPhases]] = []
+        for number, model in enumerate(models, 1):
+            source = data or ("scenes" if model == "scenes" else None)
+            if source is None:
+                raise OptionError(f"the phases of {model!r} are found on images: name some with --data")
+            teacher = load_teacher(model, common.size, weights, None, common.device)
+            pictures = load_images(
+                source, teacher, images=common.images or LOOK, batch_size=common.batch_size, seed=common.seed, **loading
+            )
+            batches = track(pictures, len(pictures), f"similarity of {teacher.name}", common.progress)
+            found = find_phases(teacher, batches, seed=common.seed, **cutting)
+            prefix = f"{number}-" if len(models) > 1 else ""
+            bodies.append(
+                {
+                    "model": teacher.name,
+                    "data": source,
+                    **describe_phases(found),
+                    "damaged": pictures.damaged,
+                    "figures": draw(run, found, teacher.name, prefix),
+                }
+            )
+            results.append((teacher.name, found))
+        images, layers = results[0][1].n, len(results[0][1].similarity)
+        if len(models) == 1:
+            return run.finish(bodies[0], images, layers)
+        return run.finish({"models": bodies, "figures": draw_gallery(run, results)}, images, layers)
+
+
+def phases_of_matrix(file: Path, distance: bool, common: Common, cutting: dict[str, Any]) -> dict[str, Any]:
+    """Find the phases in a matrix that somebody measured, of the layers 1..L."""
+    with Run("phases", common.config(matrix=file, distance=distance, **cutting), common.out, common.seed) as run:
+        matrix = read_matrix(file)
+        found = find_phases(1 - matrix if distance else matrix, seed=common.seed, **{**cutting, "group": "matrix"})
+        body = {"matrix": str(file), **describe_phases(found), "figures": draw(run, found, file.name)}
+        return run.finish(body, images=0, layers=len(matrix))
+
+
+def read_matrix(file: Path) -> NDArray[Any]:
+    """Read numbers separated by commas, one row a line."""
+    try:
+        if file.stat().st_size > LARGEST:
+            raise MatrixError(f"{str(file)!r} has {file.stat().st_size:,} bytes: too large for a layer-layer matrix")
+        rows = [line.split(",") for line in file.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+        if len({len(row) for row in rows}) != 1:
+            raise MatrixError(f"the rows of {str(file)!r} are not all of one length: a matrix is layers x layers")
+        return np.array([[float(value) for value in row] for row in rows])
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else one_line(error)
+        raise MatrixError(
+            f"cannot read a matrix of numbers separated by commas from {str(file)!r}: {reason}"
+        ) from error
+
+
+def draw(run: Run, found: FoundPhases, name: str, prefix: str = "") -> list[str]:
+    """Draw all figures of one model into the run directory; return their paths in it."""
+    if run.out is None:
+        return []
+    from raptor.report import drawing, phase_figures
+
+    run.begin()
+    charts = {
+        "similarity": phase_figures.similarity(found, f"Similarity between layers: {name}"),
+        "remains": phase_figures.remains(found, f"What each description leaves of it: {name}"),
+        "descriptions": phase_figures.descriptions(found, f"Drift or phases: {name}"),
+        "scores": phase_figures.scores(found, f"Score by number of phases: {name}"),
+    }
+    if found.bootstrap is not None:
+        charts["certainty"] = phase_figures.certainty(found, f"Certainty of the boundaries: {name}")
+    return [drawing.save(chart, run, prefix + title) for title, chart in charts.items()]
+
+
+def draw_gallery(run: Run, models: list[tuple[str, FoundPhases]]) -> list[str]:
+    """Draw several models side by side."""
+    if run.out is None:
+        return []
+    from raptor.report import drawing, phase_figures
+
+    return [drawing.save(phase_figures.gallery(models, "Similarity between layers"), run, "gallery")]

@@ -1,0 +1,185 @@
+"""The exact cut: against exhaustive search, against ruptures, against the published partitions."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+import ruptures
+import torch
+
+from raptor import Phases, segment
+from raptor.errors import MatrixError, OptionError, PhaseError
+
+PUBLISHED = 1 - np.loadtxt("tests/data/dinov2b_reg_cosine_distance.csv", delimiter=",")
+
+
+def random_similarity(rng, layers):
+    x = np.cumsum(rng.normal(size=(layers, 5)), axis=0) if rng.random() < 0.5 else rng.normal(size=(layers, 5))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    return x @ x.T
+
+
+@pytest.mark.parametrize("options", [{}, {"solver": "recursive"}, {"objective": "cut", "solver": "recursive"}])
+@pytest.mark.parametrize(("k", "phases"), [(2, "7-5"), (3, "7-3-2"), (4, "4-3-3-2")])
+def test_the_published_partitions(k, phases, options):
+    assert str(segment(PUBLISHED, k, **options).phases) == phases
+
+
+@pytest.mark.parametrize(
+    ("objective", "min_length", "partitions"),
+    [
+        ("mean", 1, ["11-1", "10-1-1", "9-1-1-1"]),
+        ("mean", 2, ["2-10", "2-2-8", "2-2-2-6"]),
+        ("weighted", 1, ["7-5", "7-4-1", "4-3-4-1"]),
+        ("cut", 1, ["7-5", "5-4-3", "4-3-3-2"]),
+        ("cut", 2, ["7-5", "5-4-3", "4-3-3-2"]),
+    ],
+)
+def test_the_other_objectives_on_the_published_matrix(objective, min_length, partitions):
+    found = segment(PUBLISHED, 4, objective, min_length)
+    assert [str(found.by_k[k][0]) for k in (2, 3, 4)] == partitions
+
+
+def test_scores_and_the_near_tie_of_the_published_matrix():
+    found = segment(PUBLISHED, 4)
+    assert [round(found.by_k[k][1], 4) for k in range(1, 5)] == [0.5286, 0.7280, 0.7995, 0.8468]
+    three = segment(PUBLISHED, 3)
+    assert str(three.runner_up[0]) == "6-4-2"
+    assert three.gap == pytest.approx(0.0002, abs=5e-5)
+    assert [str(phases) for phases, _ in three.near_optimal] == ["7-3-2", "6-4-2"]
+
+
+def plain_score(matrix, lengths, objective):
+    """Score a partition straight from the definition."""
+    edges = np.concatenate([[0], np.cumsum(lengths)])
+    blocks = [matrix[a:b, a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    if objective == "weighted":
+        return sum(block.sum() / len(block) for block in blocks) / len(matrix)
+    if objective == "mean":
+        return np.mean([block.mean() for block in blocks])
+    inside = sum((1 - block).sum() for block in blocks)
+    return 1 - inside / (1 - matrix).sum()
+
+
+@pytest.mark.parametrize("objective", ["weighted", "mean", "cut"])
+def test_dynamic_programming_equals_exhaustive_search(objective):
+    rng = np.random.default_rng(0)
+    for _ in range(500):
+        layers, least = int(rng.integers(2, 13)), int(rng.integers(1, 4))
+        if least > layers:
+            continue
+        matrix = random_similarity(rng, layers)
+        found = segment(matrix, layers // least, objective, least)
+        for k, (phases, score) in found.by_k.items():
+            partitions = [
+                Phases.from_boundaries(cuts, layers).lengths for cuts in combinations(range(1, layers), k - 1)
+            ]
+            scores = {p: plain_score(matrix, p, objective) for p in partitions if min(p) >= least}
+            assert score == pytest.approx(max(scores.values()), abs=1e-9)
+            assert scores[phases.lengths] == pytest.approx(score, abs=1e-9)
+
+
+def test_ranking_equals_that_of_the_exhaustive_solver():
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        matrix = random_similarity(rng, int(rng.integers(6, 13)))
+        k = int(rng.integers(1, 4))
+        fast, slow = segment(matrix, k), segment(matrix, k, solver="exhaustive")
+        assert fast.phases == slow.phases
+        assert [p for p, _ in fast.near_optimal] == [p for p, _ in slow.near_optimal]
+        assert fast.by_k.keys() == slow.by_k.keys()
+        if slow.runner_up is None:
+            assert fast.runner_up is None
+            continue
+        assert fast.runner_up[0] == slow.runner_up[0]
+        assert fast.gap == pytest.approx(slow.gap, abs=1e-12)
+
+
+class Gram(ruptures.base.BaseCost):
+    """The kernel cost trace - sum/n on a matrix that is given."""
+
+    model = "gram"
+
+    def __init__(self, min_size):
+        self.min_size = min_size
+
+    def fit(self, signal):
+        self.signal = signal
+        return self
+
+    def error(self, start, end):
+        part = self.signal[start:end, start:end]
+        return np.trace(part) - part.sum() / (end - start)
+
+
+@pytest.mark.parametrize(("layers", "least"), [(12, 2), (24, 1), (31, 3), (48, 2)])
+def test_dynamic_programming_equals_ruptures(layers, least):
+    rng = np.random.default_rng(layers)
+    for _ in range(5):
+        gram = random_similarity(rng, layers)
+        found = segment(gram, 8, min_length=least)
+        theirs = ruptures.Dynp(custom_cost=Gram(least), jump=1, min_size=least).fit(gram)
+        for k in range(2, 9):
+            assert [*found.by_k[k][0].boundaries, layers] == theirs.predict(k - 1)
+
+
+def test_ties_go_to_the_earliest_boundaries():
+    flat = np.ones((6, 6))
+    assert str(segment(flat, 3).phases) == "2-2-2"
+    assert str(segment(flat, 2, min_length=1).phases) == "1-5"
+    assert str(segment(flat, 2, min_length=1, solver="recursive").phases) == "1-5"
+    assert str(segment(flat, 2, min_length=1, solver="exhaustive").phases) == "1-5"
+    assert [str(p) for p, _ in segment(flat, 2).near_optimal] == ["2-4", "3-3", "4-2"]
+
+
+def test_a_batch_is_cut_matrix_by_matrix():
+    rng = np.random.default_rng(2)
+    batch = np.stack([random_similarity(rng, 10) for _ in range(7)])
+    together = segment(torch.from_numpy(batch), 3)
+    assert [one.phases for one in together] == [segment(matrix, 3).phases for matrix in batch]
+
+
+def test_a_partition_that_is_alone_has_no_runner_up():
+    found = segment(PUBLISHED, 1)
+    assert (str(found.phases), found.runner_up, found.gap) == ("12", None, None)
+
+
+def test_the_list_of_near_optimal_partitions_is_bounded():
+    assert len(segment(np.ones((48, 48)), 6).near_optimal) == 100
+
+
+def test_a_solver_that_is_not_exact_says_who_is_better():
+    # Splitting in two first at the middle cannot reach three equal thirds.
+    matrix = np.kron(np.array([[1, 0.9, 0], [0.9, 1, 0.9], [0, 0.9, 1]]), np.ones((2, 2)))
+    rng = np.random.default_rng(3)
+    gaps = [segment(random_similarity(rng, 10), 3, solver="recursive").gap for _ in range(200)]
+    assert min(gaps) < 0 < max(gaps)
+    assert segment(matrix, 3, solver="recursive").by_k[1][1] == pytest.approx(matrix.sum() / 36)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "options", "error", "message"),
+    [
+        (PUBLISHED, {"k": 7}, PhaseError, "12 layers cannot be cut into 7 phases of at least 2 layers: k is at most 6"),
+        (PUBLISHED, {"k": 0}, PhaseError, "at least 1, not 0"),
+        (PUBLISHED, {"k": 2, "min_length": 0}, PhaseError, "at least 1, not 2 and 0"),
+        (PUBLISHED, {"k": 2, "objective": "best"}, OptionError, "objective 'best' is none of weighted, mean, cut"),
+        (PUBLISHED, {"k": 2, "solver": "magic"}, OptionError, "solver 'magic' is none of dp, recursive, exhaustive"),
+        (np.ones((48, 48)), {"k": 12, "solver": "exhaustive"}, OptionError, "too many"),
+        (PUBLISHED[:5], {"k": 2}, MatrixError, "square"),
+        (np.triu(PUBLISHED), {"k": 2}, MatrixError, "symmetric"),
+        (np.full((4, 4), np.nan), {"k": 2}, MatrixError, "NaN"),
+    ],
+)
+def test_impossible_requests_are_named(matrix, options, error, message):
+    with pytest.raises(error, match=message):
+        segment(matrix, **options)
+
+
+def test_the_recursive_solver_says_where_it_gets_stuck():
+    # 3-3 leaves no part that can be split into phases of two.
+    matrix = np.kron(np.eye(2), np.ones((3, 3)))
+    with pytest.raises(PhaseError, match="solver 'dp'"):
+        segment(matrix, 3, solver="recursive")

@@ -1,0 +1,103 @@
+"""How many phases: planted ones are found, drifts are not taken for phases."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from depths import PACES, called_one, planted, recovered
+
+import raptor
+from raptor.errors import LayoutError, MatrixError, OptionError, PhaseError
+from raptor.phases import Phases
+
+SEEDS = 200
+
+
+@pytest.mark.parametrize("sigma", [0.5, 1.0])
+def test_planted_phases_of_three_layers_or_more_are_found(sigma):
+    assert recovered(SEEDS, sigma) >= 0.9
+
+
+@pytest.mark.parametrize(("kind", "pace"), [("arc", "constant"), ("arc", "uneven"), *(("walk", p) for p in PACES)])
+def test_a_drift_is_not_taken_for_phases(kind, pace):
+    assert called_one(SEEDS, kind, pace) >= 0.95
+
+
+def planted_flow(lengths):
+    return raptor.toy.Planted(raptor.toy.phase_similarity(Phases(lengths)))
+
+
+def test_a_flow_with_planted_phases():
+    images = torch.rand(48, 3, 16, 16, generator=torch.Generator().manual_seed(0)).split(10)
+    found = raptor.find_phases(planted_flow((4, 5, 3)), images)
+    assert str(found.phases) == "4-5-3"
+    assert (found.suggested_k, found.useful_k, found.verdict, found.n) == (3, 3, "blocks", 48)
+    assert found.bootstrap.boundary_frequency == {4: 1.0, 9: 1.0}
+    assert found.bootstrap.k_frequency == {3: 1.0}
+
+
+def test_a_flow_that_turns_evenly_is_a_drift():
+    images = torch.rand(32, 3, 16, 16, generator=torch.Generator().manual_seed(0)).split(8)
+    found = raptor.find_phases(raptor.toy.Rotation([0.15] * 12), images, k=3)
+    assert (found.suggested_k, found.verdict, found.k) == (1, "drift", 3)
+
+
+def test_the_useful_k_of_the_published_matrix_is_the_papers():
+    matrix = 1 - np.loadtxt("tests/data/dinov2b_reg_cosine_distance.csv", delimiter=",")
+    found = raptor.find_phases(matrix)
+    assert (found.k, str(found.phases), found.suggested_k, found.verdict) == (3, "7-3-2", 1, "paced drift")
+    assert found.bootstrap is None
+    assert all(one.held_out is None for one in found.structure.descriptions)
+    assert "matrix alone" in found.structure.why_not_held_out
+
+
+def test_uncertain_boundaries_are_said_to_be_uncertain():
+    # Two phases whose boundary layer belongs half to each: images disagree on where the cut is.
+    rng = np.random.default_rng(0)
+    early, late = planted(rng, (5, 7), 0.3)[:32], planted(rng, (6, 6), 0.3)[:32]
+    states = np.concatenate([early, late])
+    found = raptor.find_phases(np.concatenate([states[:, :1], states], axis=1), k=2)
+    frequency = found.bootstrap.boundary_frequency
+    assert set(frequency) == {5, 6}
+    assert min(frequency.values()) > 0.1
+    assert frequency[5] + frequency[6] == pytest.approx(1)
+
+
+def test_the_bootstrap_repeats_by_seed():
+    rng = np.random.default_rng(0)
+    states = rng.normal(size=(40, 9, 5, 8))
+    first, again, other = (raptor.find_phases(states, seed=seed).bootstrap for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+def test_impossible_requests_fail_before_any_work():
+    class Untouchable(raptor.toy.Rotation):
+        def embed(self, pixels):
+            raise AssertionError("work was done")
+
+    flow = Untouchable([0.1] * 6)
+    pixels = [torch.rand(2, 3, 16, 16)]
+    with pytest.raises(PhaseError, match="6 layers cannot be cut into 4 phases of at least 2 layers: k is at most 3"):
+        raptor.find_phases(flow, pixels, k=4)
+    with pytest.raises(LayoutError, match="no token group 'window'; it has cls, register, patch, all, cls"):
+        raptor.find_phases(flow, pixels, group="window")
+    with pytest.raises(OptionError, match="'many'"):
+        raptor.find_phases(flow, pixels, k="many")
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (np.zeros((3, 4)), "square"),
+        (np.array([[1.0]]), "at least two layers"),
+        (np.array([[1, np.nan], [np.nan, 1]]), "NaN"),
+        (np.array([[1, 1.5], [1.5, 1]]), r"\[-1, 1\].*--distance"),
+        (np.array([[1, 0.5], [0.2, 1]]), "symmetric"),
+        (np.array([[0.0, 0.5], [0.5, 0.0]]), "diagonal.*--distance"),
+    ],
+)
+def test_what_is_no_similarity_matrix_is_refused(matrix, message):
+    with pytest.raises(MatrixError, match=message):
+        raptor.find_phases(matrix, min_length=1)
