@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 
+import pytest
 import torch
 from hypothesis import settings
 
@@ -23,3 +25,19 @@ for _signature in (
 ):
     if not hasattr(torch.ops.torchvision, _signature.partition("(")[0]):
         TORCHVISION.define(_signature)
+
+
+@pytest.fixture
+def call(monkeypatch, capfd):
+    """Run the command line in this process: (exit code, stdout, stderr)."""
+
+    from raptor.__main__ import main
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["raptor", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        out, err = capfd.readouterr()
+        return stop.value.code or 0, out, err
+
+    return run

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from depths import PACES, called_one, planted, recovered
 
 import raptor
+from depths import PACES, called_one, planted, recovered
 from raptor.errors import LayoutError, MatrixError, OptionError, PhaseError
 from raptor.phases import Phases
 

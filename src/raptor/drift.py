@@ -51,44 +51,55 @@ def clock_between(matrices: Matrices, clock: str) -> Pairs:
     return times[:, columns] - times[:, rows]
 
 
-# Where the search begins: pace in units of 1 / longest time, shape.
-_PACES, _SHAPES = np.geomspace(0.15, 30, 16), np.geomspace(0.3, 8, 9)
-_ZOOMS, _SHRINK = 12, 0.6
+# Where the search begins: pace in units of 1 / longest time, shape; and how it goes on.
+_PACES, _SHAPES = np.geomspace(0.05, 30, 18), np.geomspace(0.3, 8, 9)
+_STEPS, _NUDGE = 20, 1e-4
+_LOWEST, _HIGHEST = np.log([1e-3, 0.1]), np.log([100.0, 20.0])
+
+
+def _project(
+    points: Float[np.ndarray, "n tried 2"], log_times: Pairs, target: Pairs
+) -> tuple[Float[np.ndarray, "n tried pairs"], Float[np.ndarray, "n tried"]]:
+    """Return the best function for given logarithms of a and b, less its mean, and the squared error that is left."""
+    # The exponent is bounded so that nothing overflows: exp(-exp(6)) is nought already.
+    exponent = np.exp(points[..., 1:]) * (log_times[:, None] + points[..., :1])
+    decay = np.exp(-np.exp(np.minimum(exponent, 6.0)))
+    decay -= decay.mean(axis=2, keepdims=True)
+    power = np.einsum("ngp,ngp->ng", decay, decay)
+    height = np.einsum("ngp,np->ng", decay, target) / np.maximum(power, 1e-300)
+    decay *= np.maximum(height, 0)[..., None]  # similarity never grows with time
+    return decay, np.sum((target[:, None] - decay) ** 2, axis=2)
 
 
 def fit_drift(times: Pairs, similarities: Pairs) -> Pairs:
     """Fit the function of the module to each row by least squares; return its values.
 
     Given a and b the function is linear in the rest, which is solved for in closed form (variable projection); a
-    and b are searched on a grid that is narrowed around the best point again and again.
+    and b are searched on a grid, and from its best point by Levenberg and Marquardt's steps.
     """
     longest = np.maximum(times.max(axis=1, keepdims=True), 1e-12)
     log_times = np.log(np.maximum(times / longest, 1e-12))
     mean = similarities.mean(axis=1, keepdims=True)
     target = similarities - mean
     rows = np.arange(len(times))
-    best = np.full(len(times), np.inf)
-    centre = np.zeros((len(times), 2))
-    fitted = np.zeros_like(target)
 
     grid = np.log(np.stack(np.meshgrid(_PACES, _SHAPES, indexing="ij"), axis=-1).reshape(1, -1, 2))
-    width = np.array([np.log(_PACES[1] / _PACES[0]), np.log(_SHAPES[1] / _SHAPES[0])])
-    around = np.stack(np.meshgrid([-1, 0, 1], [-1, 0, 1], indexing="ij"), axis=-1).reshape(1, -1, 2)
-    for zoom in range(_ZOOMS + 1):
-        tried = np.broadcast_to(grid, (len(times), *grid.shape[1:])) if zoom == 0 else centre[:, None] + width * around
-        # The exponent is bounded so that nothing overflows: exp(-exp(6)) is nought already.
-        exponent = np.exp(tried[..., 1:]) * (log_times[:, None] + tried[..., :1])
-        decay = np.exp(-np.exp(np.minimum(exponent, 6.0)))
-        decay -= decay.mean(axis=2, keepdims=True)
-        power = np.einsum("ngp,ngp->ng", decay, decay)
-        shared = np.einsum("ngp,np->ng", decay, target)
-        height = np.maximum(shared, 0) / np.maximum(power, 1e-12)  # similarity never grows with time
-        left = np.sum(target**2, axis=1, keepdims=True) - 2 * height * shared + height**2 * power
-        pick = left.argmin(axis=1)
-        better = left[rows, pick] < best
-        best[better] = left[rows, pick][better]
-        centre[better] = tried[rows, pick][better]
-        fitted[better] = (height[rows, pick, None] * decay[rows, pick])[better]
-        if zoom:
-            width = width * _SHRINK
-    return mean + fitted
+    _, left = _project(np.broadcast_to(grid, (len(times), *grid.shape[1:])), log_times, target)
+    point, error = grid[0, left.argmin(axis=1)], left.min(axis=1)
+    damping = np.full(len(times), 1e-3)
+    nudges = np.concatenate([np.zeros((1, 2)), _NUDGE * np.eye(2)])
+    for _ in range(_STEPS):
+        curves, _ = _project(point[:, None] + nudges, log_times, target)
+        slopes = (curves[:, 1:] - curves[:, :1]) / _NUDGE
+        normal = np.einsum("nip,njp->nij", slopes, slopes)
+        pull = np.einsum("nip,np->ni", slopes, target - curves[:, 0])
+        # Damping in proportion to each parameter's own effect, and never nought, so that it can be solved.
+        effect = np.einsum("nii->ni", normal)
+        normal[:, [0, 1], [0, 1]] += damping[:, None] * effect + 1e-12
+        step = np.clip(np.linalg.solve(normal, pull[..., None])[..., 0], -1, 1)
+        tried = np.clip(point + step, _LOWEST, _HIGHEST)
+        left = _project(tried[:, None], log_times, target)[1][rows, 0]
+        better = left < error
+        point, error = np.where(better[:, None], tried, point), np.where(better, left, error)
+        damping *= np.where(better, 0.2, 5.0)
+    return mean + _project(point[:, None], log_times, target)[0][:, 0]

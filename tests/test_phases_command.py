@@ -1,0 +1,141 @@
+"""The verb `phases`, from the command line to its files."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from raptor.models.store import save_vit
+from raptor.models.vit import ViT, ViTConfig
+from raptor.preprocessing import Preprocessing
+
+MATRIX = "tests/data/dinov2b_reg_cosine_distance.csv"
+KEYS = {
+    "k", "suggested_k", "useful_k", "phases", "boundaries", "score", "runner_up", "near_optimal", "by_k", "bootstrap",
+    "structure", "verdict", "groups",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("vit") / "small"
+    torch.manual_seed(0)
+    save_vit(ViT(ViTConfig(depth=6, width=32, heads=2)), Preprocessing((64, 64), None), path)
+    return path
+
+
+def test_the_published_matrix(call):
+    code, out, _ = call("phases", "--matrix", MATRIX, "--distance", "--json", "--k", "3")
+    result = json.loads(out)
+    assert code == 0
+    assert set(result) >= KEYS
+    assert (result["phases"], result["boundaries"], result["layers"], result["images"]) == ("7-3-2", [7, 10], 12, 0)
+    assert result["runner_up"]["phases"] == "6-4-2"
+    assert result["runner_up"]["gap"] == pytest.approx(0.0002, abs=5e-5)
+    assert [result["by_k"][k]["phases"] for k in ("2", "3", "4")] == ["7-5", "7-3-2", "4-3-3-2"]
+    assert result["by_k"]["2"]["gain"] == pytest.approx(0.199, abs=1e-3)
+    assert (result["verdict"], result["suggested_k"], result["useful_k"]) == ("paced drift", 1, 3)
+    structure = result["structure"]
+    assert structure["paced_drift"]["residual"] <= 0.058
+    assert set(structure["paced_drift"]["clocks"]) == {"log cosine", "arc length"}
+    assert {k: round(one["residual"], 3) for k, one in structure["blocks"].items() if k in "234"} == {
+        "2": 0.219, "3": 0.168, "4": 0.147
+    }  # fmt: skip
+    assert structure["drift"]["held_out"] is None
+    assert "no images" in structure["why_not_held_out"]
+    assert result["bootstrap"] is None
+    words = " ".join(result["words"])
+    assert "smooth drift with uneven pace" in words
+    assert "only function (a surrogate, an intervention) can show recurrence" in words
+
+
+def test_a_model_gives_all_groups_and_figures(call, model, tmp_path):
+    run = tmp_path / "run"
+    code, out, _ = call("phases", model, "--data", "scenes", "--images", "40", "--k", "2", "--json", "--out", run)
+    result = json.loads(out)
+    assert code == 0
+    assert (result["images"], result["layers"], result["k"], result["bootstrap"]["n"]) == (40, 6, 2, 1000)
+    assert set(result["groups"]) == {"cls", "register", "patch", "all", "cls+mean-patch"}
+    for name, group in result["groups"].items():
+        matrix = np.array(group["similarity"])
+        assert matrix.shape == (7, 7)
+        np.testing.assert_allclose(np.diagonal(matrix), 1, atol=1e-6)
+        assert (group["cka"] is None) == (name == "cls+mean-patch")
+    assert sum(result["bootstrap"]["boundary_frequency"].values()) == pytest.approx(1)
+    low, high = result["structure"]["drift"]["held_out_ci"]
+    assert low <= result["structure"]["drift"]["held_out"] <= high
+    assert json.loads((run / "result.json").read_text()) == result
+    for figure in ("similarity", "remains", "descriptions", "scores", "certainty"):
+        page = (run / "figures" / f"{figure}.html").read_text()
+        assert 'src="http' not in page  # nothing is fetched
+        for ending, start in (("png", b"\x89PNG"), ("svg", b"<svg"), ("pdf", b"%PDF")):
+            assert (run / "figures" / f"{figure}.{ending}").read_bytes().startswith(start)
+
+
+def test_results_repeat(call, model):
+    arguments = ("phases", model, "--data", "scenes", "--images", "24", "--json")
+    first, second = (json.loads(call(*arguments)[1]) for _ in range(2))
+    assert {**first, "seconds": 0} == {**second, "seconds": 0}
+
+
+def test_several_models_make_a_gallery(call, model, tmp_path):
+    arguments = ("phases", model, model, "--data", "scenes", "--images", "16", "--json", "--out", tmp_path / "run")
+    code, out, _ = call(*arguments)
+    result = json.loads(out)
+    assert code == 0
+    assert [set(one) >= KEYS for one in result["models"]] == [True, True]
+    assert result["figures"] == ["figures/gallery.png"]
+    assert (tmp_path / "run/figures/gallery.svg").exists()
+    assert (tmp_path / "run/figures/2-similarity.png").exists()
+
+
+def test_a_person_reads_both_numbers_of_phases(call):
+    code, out, _ = call("phases", "--matrix", MATRIX, "--distance")
+    assert code == 0
+    assert "3 (taken, useful)" in out
+    assert "1 (suggested)" in out
+    assert "runner-up 6-4-2" in out
+
+
+def written(path, text):
+    path.write_text(text)
+    return path
+
+
+def test_mistakes_are_one_line_and_exit_2(call, model, tmp_path):
+    good = "1,0.5\n0.5,1\n"
+    cases = [
+        ((), "give one of the two"),
+        ((model, "--matrix", MATRIX), "give one of the two"),
+        ((model,), "--data"),
+        ((model, "--data", "scenes", "--k", "4"), "6 layers cannot be cut into 4"),
+        ((model, "--data", "scenes", "--k", "0"), "at least 1"),
+        ((model, "--data", "scenes", "--k", "some"), "'auto', not 'some'"),
+        ((model, "--data", "scenes", "--k", "-1"), "'auto', not '-1'"),
+        ((model, "--data", "scenes", "--group", "window"), "no token group 'window'"),
+        ((model, "--data", "scenes", "--distance"), "no matrix"),
+        (("--matrix", MATRIX), "--distance"),
+        (("--matrix", MATRIX, "--distance", "--k", "7"), "k is at most 6"),
+        (("--matrix", MATRIX, "--distance", "--group", "cls"), "--group"),
+        (("--matrix", MATRIX, "--distance", "--objective", "worst"), "weighted, mean, cut"),
+        (("--matrix", MATRIX, "--distance", "--solver", "worst"), "dp, recursive, exhaustive"),
+        (("--matrix", tmp_path / "none.csv"), "No such file"),
+        (("--matrix", tmp_path), "cannot read"),
+        (("--matrix", written(tmp_path / "oblong.csv", "1,0.5,0\n0.5,1,0\n")), "square"),
+        (("--matrix", written(tmp_path / "ragged.csv", "1,0.5\n0.5\n")), "one length"),
+        (("--matrix", written(tmp_path / "empty.csv", "")), "one length"),
+        (("--matrix", written(tmp_path / "skew.csv", "1,0.5\n0.1,1\n")), "symmetric"),
+        (("--matrix", written(tmp_path / "nan.csv", "1,nan\nnan,1\n")), "NaN"),
+        (("--matrix", written(tmp_path / "big.csv", "1,7\n7,1\n")), "[-1, 1]"),
+        (("--matrix", written(tmp_path / "words.csv", "a,b\nc,d\n")), "cannot read a matrix of numbers"),
+        (("--matrix", written(tmp_path / "good.csv", good), "--k", "2"), "2 layers cannot be cut into 2"),
+    ]
+    for arguments, message in cases:
+        code, out, err = call("phases", *arguments)
+        assert (code, out) == (2, ""), arguments
+        assert err.startswith("error: "), arguments
+        assert err.count("\n") == 1, arguments
+        assert message in err, (arguments, err)
