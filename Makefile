@@ -12,15 +12,15 @@ TESTS ?= tests
 
 demo: $(VENV)/.run
 	$(BIN)/raptor demo --out runs/demo
-	@echo "The picture is at runs/demo/figures/norms.png, the numbers at runs/demo/result.json"
+	@echo "The pictures are in runs/demo/figures (similarity.html has a slider), the numbers in runs/demo/result.json"
 
 # Two processes of one thread each: threads of two processes would wait for one another.
 test: lint
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(TESTS)
 
 lint: $(VENV)/.test
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests tools
+	$(BIN)/ruff format --check src tests tools
 	$(BIN)/mypy
 
 bench: $(VENV)/.test

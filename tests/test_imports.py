@@ -25,7 +25,7 @@ LEVELS = {
     "training": 3, "accuracy": 3, "inspection": 3,
     # surface
     "run": 4, "progress": 4, "options": 4, "report": 4, "doctor": 4,
-    "benchmarks": 4, "phase_result": 4, "commands": 4, "demo": 4, "cli": 4, "__main__": 4,
+    "benchmarks": 4, "phase_result": 4, "printing": 4, "commands": 4, "demo": 4, "cli": 4, "__main__": 4,
 }  # fmt: skip
 
 

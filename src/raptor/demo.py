@@ -5,25 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from raptor.commands.inspecting import look
-from raptor.commands.training import training_preprocessing
-from raptor.data import scene_atlas, scene_layout
+from raptor.commands.phases import phases_of
 from raptor.models.teachers import load_teacher
-from raptor.models.vit import ViT, ViTConfig
 from raptor.options import Common
 from raptor.run import Run
 
-IMAGES = 256
+IMAGES = 512
 
 
 def run_demo(out: Path, common: Common) -> dict[str, Any]:
-    """Inspect a small ViT of random weights, measure its norms on scenes, draw them."""
-    with Run("demo", {"data": "scenes", "images": common.images or IMAGES}, out, common.seed) as run:
-        torch.manual_seed(common.seed)
-        teacher = load_teacher(ViT(ViTConfig(n_classes=len(scene_atlas.CLASSES))), device=common.device)
-        teacher.name = "a small ViT of random weights"
-        teacher.preprocessing = training_preprocessing("scenes", scene_layout.SIZE)
-        return look(run, teacher, "scenes", progress=common.progress, images=common.images or IMAGES,
-                    batch_size=common.batch_size)  # fmt: skip
+    """Inspect the ViT that ships, measure its norms, find its phases and say what they are."""
+    images = common.images or IMAGES
+    loading = {"images": images, "batch_size": common.batch_size}
+    with Run("demo", {"data": "scenes", "images": images}, out, common.seed) as run:
+        teacher = load_teacher("scenes", device=common.device)
+        inspected = look(run, teacher, "scenes", progress=common.progress, **loading)
+        phases, _ = phases_of(run, teacher, "scenes", common.progress, {}, loading)
+        figures = [*inspected.pop("figures"), *phases.pop("figures")]
+        return run.finish({**inspected, **phases, "figures": figures}, images, teacher.depth)

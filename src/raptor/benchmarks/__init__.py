@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from raptor.benchmarks.phases import segmentation_against_ruptures, similarity_against_forward
 from raptor.benchmarks.ratio import Ratio
 from raptor.benchmarks.rollout import rollout_against_forward
 from raptor.benchmarks.training import generation_against_step, step_against_products
@@ -13,4 +14,6 @@ BENCHMARKS: dict[str, Callable[[], Ratio]] = {
     "rollout": rollout_against_forward,
     "scenes": generation_against_step,
     "training-step": step_against_products,
+    "similarity": similarity_against_forward,
+    "segmentation": segmentation_against_ruptures,
 }

@@ -5,14 +5,17 @@ from __future__ import annotations
 import copy
 
 import torch
+from torch import Tensor, nn
 
-from raptor import load_teacher, rollout
 from raptor.benchmarks.ratio import Ratio, compare
+from raptor.flow import rollout
 from raptor.hub import import_transformers
+from raptor.models.teachers import load_teacher
+from raptor.models.teachers.teacher import Teacher
 
 
-def rollout_against_forward() -> Ratio:
-    """DINOv2-S with registers at 224 pixels, random weights, four images; every layer's states are kept."""
+def dinov2_small() -> tuple[nn.Module, Teacher, Tensor]:
+    """Return a DINOv2-S with registers of random weights, a teacher made of a copy of it, and four images of 224."""
     transformers = import_transformers()
     torch.manual_seed(0)
     config = transformers.Dinov2WithRegistersConfig(
@@ -20,8 +23,12 @@ def rollout_against_forward() -> Ratio:
     )
     # Asking a model for hidden states leaves hooks on it: the other side gets one that nobody asked.
     own = transformers.Dinov2WithRegistersModel(config).eval()
-    teacher = load_teacher(copy.deepcopy(own), image_size=224)
-    pixels = torch.randn(4, 3, 224, 224)
+    return own, load_teacher(copy.deepcopy(own), image_size=224), torch.randn(4, 3, 224, 224)
+
+
+def rollout_against_forward() -> Ratio:
+    """Every layer's states are kept, against the model's own forward pass that keeps the last."""
+    own, teacher, pixels = dinov2_small()
 
     def ours() -> object:
         with torch.no_grad():

@@ -37,11 +37,12 @@ def inspect_model(
         data = "scenes"
     if data is None:
         return run.finish(inspect(teacher), images=0, layers=teacher.depth)
-    return look(run, teacher, data, progress=progress, images=images or LOOK, seed=run.seed, **loading)
+    body = look(run, teacher, data, progress=progress, images=images or LOOK, seed=run.seed, **loading)
+    return run.finish(body, body.pop("images"), teacher.depth)
 
 
 def look(run: Run, teacher: Teacher, data: str, *, progress: Console, **loading: Any) -> dict[str, Any]:
-    """Describe a teacher and measure its norms on images; with a run directory, draw them too."""
+    """Describe a teacher and measure its norms on images; with a run directory, draw them into it."""
     pictures = load_images(data, teacher, **loading)
     run.begin()
     batches = track(pictures, len(pictures), "norms", progress)
@@ -50,6 +51,7 @@ def look(run: Run, teacher: Teacher, data: str, *, progress: Console, **loading:
     body = {
         **inspect(teacher),
         "data": data,
+        "images": norms.n,
         "classes": None if classes is None else len(classes),
         "norm": norms.mean,
         "norm_ci": norms.ci,
@@ -60,4 +62,4 @@ def look(run: Run, teacher: Teacher, data: str, *, progress: Console, **loading:
 
         chart = layer_figures.norms(norms, f"Norms by layer: {teacher.name}")
         body["figures"] = [drawing.save(chart, run, "norms")]
-    return run.finish(body, images=norms.n, layers=teacher.depth)
+    return body

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.console import Console
 
 from raptor.commands.inspecting import LOOK
 from raptor.data import load_images
 from raptor.errors import MatrixError, OptionError, one_line
 from raptor.models.teachers import load_teacher
+from raptor.models.teachers.teacher import Teacher
 from raptor.options import Common
 from raptor.phase_result import describe_phases
 from raptor.progress import track
@@ -48,26 +50,38 @@ def phases_of_models(
             if source is None:
                 raise OptionError(f"the phases of {model!r} are found on images: name some with --data")
             teacher = load_teacher(model, common.size, weights, None, common.device)
-            pictures = load_images(
-                source, teacher, images=common.images or LOOK, batch_size=common.batch_size, seed=common.seed, **loading
-            )
-            batches = track(pictures, len(pictures), f"similarity of {teacher.name}", common.progress)
-            found = find_phases(teacher, batches, seed=common.seed, **cutting)
+            given = {"images": common.images or LOOK, "batch_size": common.batch_size, "seed": common.seed, **loading}
             prefix = f"{number}-" if len(models) > 1 else ""
-            bodies.append(
-                {
-                    "model": teacher.name,
-                    "data": source,
-                    **describe_phases(found),
-                    "damaged": pictures.damaged,
-                    "figures": draw(run, found, teacher.name, prefix),
-                }
-            )
+            body, found = phases_of(run, teacher, source, common.progress, cutting, given, prefix)
+            bodies.append(body)
             results.append((teacher.name, found))
         images, layers = results[0][1].n, len(results[0][1].similarity)
         if len(models) == 1:
             return run.finish(bodies[0], images, layers)
         return run.finish({"models": bodies, "figures": draw_gallery(run, results)}, images, layers)
+
+
+def phases_of(
+    run: Run,
+    teacher: Teacher,
+    data: str,
+    progress: Console,
+    cutting: dict[str, Any],
+    loading: dict[str, Any],
+    prefix: str = "",
+) -> tuple[dict[str, Any], FoundPhases]:
+    """Find the phases of one model on images; with a run directory, draw them into it."""
+    pictures = load_images(data, teacher, **loading)
+    batches = track(pictures, len(pictures), f"similarity of {teacher.name}", progress)
+    found = find_phases(teacher, batches, seed=run.seed, **cutting)
+    body = {
+        "model": teacher.name,
+        "data": data,
+        **describe_phases(found),
+        "damaged": pictures.damaged,
+        "figures": draw(run, found, teacher.name, prefix),
+    }
+    return body, found
 
 
 def phases_of_matrix(file: Path, distance: bool, common: Common, cutting: dict[str, Any]) -> dict[str, Any]:

@@ -65,10 +65,6 @@ def _load(source: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
     if colon and scheme in SOURCES:
         return SOURCES[scheme](name, weights, dtype)
     if source == "scenes":
-        if not is_vit(SHIPPED):
-            raise ModelNotFoundError(
-                "this version ships no ViT trained on scenes; train one with: raptor train --data scenes --out DIR"
-            )
         return _own(SHIPPED, weights)
     # A run directory keeps its model in a folder of its own: config.json beside it is the run's.
     for folder in (Path(source) / "model", Path(source)):

@@ -1,0 +1,107 @@
+"""What the verbs print for a person."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+
+def print_demo(console: Console, result: dict[str, Any], out: Path) -> None:
+    print_inspection(console, result, None)
+    print_phases(console, result, out)
+
+
+def print_inspection(console: Console, result: dict[str, Any], out: Path | None) -> None:
+    table = Table(title=escape(str(result["model"])), show_header=False)
+    for key in ("family", "layers", "width", "heads", "tokens", "grid", "image_size", "parameters", "flops", "head",
+                "preprocessing", "images", "classes"):  # fmt: skip
+        if result.get(key) is not None:
+            table.add_row(key, escape(_pretty(result[key])))
+    console.print(table)
+    for note in result.get("notes", []):
+        console.print(f"note: {escape(note)}")
+    if "norm" in result:
+        _print_norms(console, result)
+    if out is not None:
+        console.print(f"result: {escape(str(out / 'result.json'))}")
+        for figure in result.get("figures", []):
+            console.print(f"figure: {escape(str(out / figure))}")
+
+
+def _print_norms(console: Console, result: dict[str, Any]) -> None:
+    table = Table("layer", *result["norm"], title=f"mean norm of a token [95% interval], n = {result['images']} images")
+    for layer in range(result["layers"] + 1):
+        cells = []
+        for group, values in result["norm"].items():
+            low, high = result["norm_ci"][group]
+            mean, least, most = (_number(numbers[layer]) for numbers in (values, low, high))
+            cells.append(f"{mean} \\[{least}, {most}]")
+        table.add_row(str(layer), *cells)
+    console.print(table)
+    for damage in result["damaged"]:
+        console.print(f"skipped: {escape(damage['path'])} ({escape(damage['reason'])})")
+
+
+def print_training(console: Console, result: dict[str, Any], out: Path | None) -> None:
+    low, high = result["top1_ci"]
+    console.print(
+        f"top-1 {result['top1']:.2%} (95% interval {low:.2%} to {high:.2%}, n = {result['images']:,}) after "
+        f"{result['epochs']:.2f} epochs of {result['train_images']:,} images at {result['images_per_second']:.0f}/s"
+    )
+    if out is not None:
+        console.print(f"model: {escape(str(out))}")
+
+
+def print_phases(console: Console, result: dict[str, Any], out: Path | None) -> None:
+    for body in result.get("models", [result]):
+        title = body.get("model", body.get("matrix"))
+        table = Table("k", "best phases", "score", "held-out error as blocks", title=escape(str(title)))
+        for number, best in body["by_k"].items():
+            error = body["structure"]["blocks"].get(number, {}).get("held_out")
+            names = {"taken": body["k"], "useful": body["useful_k"], "suggested": body["suggested_k"]}
+            roles = ", ".join(name for name, value in names.items() if str(value) == number)
+            cells = [f"{number} ({roles})" if roles else number, best["phases"], f"{best['score']:.4f}"]
+            table.add_row(*cells, "" if error is None else f"{error:.4f}")
+        console.print(table)
+        for sentence in body["words"]:
+            console.print(escape(sentence))
+        for damage in body.get("damaged", []):
+            console.print(f"skipped: {escape(damage['path'])} ({escape(damage['reason'])})")
+    if out is not None:
+        console.print(f"result: {escape(str(out / 'result.json'))}")
+        for figure in [*result.get("figures", []), *(f for body in result.get("models", []) for f in body["figures"])]:
+            console.print(f"figure: {escape(str(out / figure))}")
+
+
+def print_doctor(console: Console, result: dict[str, Any]) -> None:
+    table = Table(title="raptor doctor", show_header=False)
+    for name, version in result["versions"].items():
+        table.add_row(name, version or "not installed")
+    for key in ("device", "devices", "cores", "threads", "max_difference"):
+        table.add_row(key, _pretty(result[key]))
+    console.print(table)
+    verdict = "agrees with" if result["ok"] else "DIFFERS FROM"
+    console.print(f"a toy flow on {result['device']} {verdict} the CPU (tolerance {result['tolerance']})")
+
+
+def _number(value: float | None) -> str:
+    """Return two decimals; what is not a number is said to be none."""
+    return "nan" if value is None else f"{value:.2f}"
+
+
+def _pretty(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, dict):
+        return ", ".join(f"{count} {name}" for name, count in value.items())
+    if isinstance(value, list):
+        return (
+            " x ".join(map(str, value)) if all(isinstance(item, int) for item in value) else ", ".join(map(str, value))
+        )
+    return str(value)
