@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from raptor.device import resolve_device
-from raptor.errors import ImageSizeError, ModelNotFoundError, OptionError
+from raptor.errors import ImageSizeError, OptionError
 from raptor.models.store import is_vit, load_vit
 from raptor.models.teachers.adapt import parts_of, register_adapter
 from raptor.models.teachers.heads import read_linear, with_head
