@@ -1,0 +1,220 @@
+"""A Raptor: k blocks, each applied again and again within its phase, in place of L.
+
+Two kinds of block. `SwiGLUBlock` is the paper's: pre-norm attention and a gated MLP, started at random. `TeacherBlock`
+is the teacher's own block class, one copy a phase, started from the phase's own weights; it keeps whatever those know
+beside tokens (rotary or relative positions) and costs exactly what they cost. Both are told which layer they make
+through `DepthScale`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn import functional as F
+
+from raptor.errors import UnsupportedModelError
+from raptor.models.vit import Attention, LayerScale
+from raptor.phases import Phases
+
+Tokens = Float[Tensor, "batch tokens width"]
+# The layer that each sample is to become, 1..L.
+Target = Float[Tensor, " batch"]
+
+HIDDEN = 16  # width of the map from a layer's number to its scales, as released
+DEPTH_STD = 1e-4  # of its last layer, as released
+
+
+class DepthScale(nn.Module):
+    """Three factors a feature, functions of the target layer: on attention, on the MLP, on the whole output.
+
+    An MLP 1 -> 16 -> 3d of the layer's number, plus one.
+
+    Parameters
+    ----------
+    width
+        Features of a token, d.
+    std
+        Of the last layer's start; 0 starts at exactly one.
+    """
+
+    def __init__(self, width: int, std: float = DEPTH_STD):
+        super().__init__()
+        self.t_proj = nn.Sequential(nn.Linear(1, HIDDEN), nn.SiLU(), nn.Linear(HIDDEN, 3 * width))
+        last = self.t_proj[2]
+        assert isinstance(last, nn.Linear)
+        nn.init.normal_(last.weight, std=std)
+        nn.init.normal_(last.bias, std=std)
+
+    def forward(self, target: Target) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the three factors, (batch, 1, width) each."""
+        attention, mlp, output = (1 + self.t_proj(target[:, None]))[:, None].chunk(3, dim=-1)
+        return attention, mlp, output
+
+
+class Gated(nn.Module):
+    """SwiGLU's middle: silu(gate) * value, the gate being the first half."""
+
+    def forward(self, both: Tensor) -> Tensor:
+        """Halve the last axis."""
+        gate, value = both.chunk(2, dim=-1)
+        return F.silu(gate) * value
+
+
+class SwiGLUBlock(nn.Module):
+    """The paper's block; names of parameters follow the released code where they can.
+
+    Parameters
+    ----------
+    width, heads
+        Of the teacher.
+    mlp_ratio
+        Hidden width of the MLP over d: 4 is the paper's, 8/3 costs what a plain MLP of ratio 4 does.
+    layer_scale
+        Initial LayerScale (1e-5 as released); None for a block without.
+    depth_scale
+        Whether the block is told its target layer.
+    activation
+        `swiglu` or `gelu`; the latter has a plain MLP.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        mlp_ratio: float = 4.0,
+        layer_scale: float | None = 1e-5,
+        depth_scale: bool = True,
+        activation: str = "swiglu",
+    ):
+        super().__init__()
+        hidden = int(mlp_ratio * width)
+        middle: tuple[int, nn.Module] = (2 * hidden, Gated()) if activation == "swiglu" else (hidden, nn.GELU())
+        self.norm1 = nn.LayerNorm(width)
+        self.attn = Attention(width, heads)
+        self.ls1 = nn.Identity() if layer_scale is None else LayerScale(width, layer_scale)
+        self.norm2 = nn.LayerNorm(width)
+        self.mlp = nn.Sequential(nn.Linear(width, middle[0]), middle[1], nn.Linear(hidden, width))
+        self.ls2 = nn.Identity() if layer_scale is None else LayerScale(width, layer_scale)
+        self.depth_scale = DepthScale(width) if depth_scale else None
+
+    def forward(self, tokens: Tokens, target: Target) -> Tokens:
+        """Go from a layer to the next; samples of one batch may be at different layers."""
+        if self.depth_scale is None:
+            tokens = tokens + self.ls1(self.attn(self.norm1(tokens)))
+            return tokens + self.ls2(self.mlp(self.norm2(tokens)))
+        attention, mlp, output = self.depth_scale(target)
+        tokens = tokens + attention * self.ls1(self.attn(self.norm1(tokens)))
+        return output * (tokens + mlp * self.ls2(self.mlp(self.norm2(tokens))))
+
+
+class Scaled(nn.Module):
+    """A linear map whose output is multiplied by `scale`, a buffer that a call may replace."""
+
+    scale: Tensor
+
+    def __init__(self, linear: nn.Module):
+        super().__init__()
+        self.linear = linear
+        self.register_buffer("scale", torch.ones(()), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Scale the features of the output."""
+        return self.linear(x) * self.scale
+
+
+def output_projections(block: nn.Module, width: int) -> tuple[str, str]:
+    """Name the linear maps by which attention and MLP write to the residual stream.
+
+    The MLP's is the last that comes from another width, attention's the last from the same width.
+    """
+    linears = {name: m for name, m in block.named_modules() if isinstance(m, nn.Linear) and m.out_features == width}
+    attention = [name for name, linear in linears.items() if linear.in_features == width]
+    mlp = [name for name, linear in linears.items() if linear.in_features != width]
+    if not attention or not mlp:
+        raise UnsupportedModelError(
+            "the output projections of this teacher's blocks cannot be told, so that they cannot be scaled by depth; "
+            "use depth_scale=False, or the kind 'swiglu'"
+        )
+    return attention[-1], mlp[-1]
+
+
+class _Called(nn.Module):
+    """A block with the way that its teacher runs it."""
+
+    def __init__(self, block: nn.Module, layer: int, call: Callable[[nn.Module, Tensor, int], Tensor]):
+        super().__init__()
+        self.block, self.layer, self.call = block, layer, call
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.call(self.block, tokens, self.layer)
+
+
+class TeacherBlock(nn.Module):
+    """A copy of the teacher's own block, tied within a phase, with depth scaling that starts at exactly one.
+
+    Parameters
+    ----------
+    block, layer
+        What to copy, and the layer (0..L-1) that the teacher runs it at.
+    call
+        How the teacher runs a block: `call(block, tokens, layer)`.
+    width
+        Features of a token.
+    depth_scale
+        Whether the block is told its target layer.
+    """
+
+    def __init__(
+        self,
+        block: nn.Module,
+        layer: int,
+        call: Callable[[nn.Module, Tensor, int], Tensor],
+        width: int,
+        depth_scale: bool = True,
+    ):
+        super().__init__()
+        self.called = _Called(copy.deepcopy(block).requires_grad_(True), layer, call)
+        self.depth_scale = DepthScale(width, std=0.0) if depth_scale else None
+        self.scaled: tuple[str, ...] = ()
+        if depth_scale:
+            self.scaled = output_projections(self.called, width)
+            for name in self.scaled:
+                parent, _, last = name.rpartition(".")
+                setattr(self.called.get_submodule(parent), last, Scaled(self.called.get_submodule(name)))
+
+    def forward(self, tokens: Tokens, target: Target) -> Tokens:
+        """Go from a layer to the next; samples of one batch may be at different layers."""
+        if self.depth_scale is None:
+            return self.called(tokens)
+        attention, mlp, output = self.depth_scale(target)
+        scales = {f"{name}.scale": scale for name, scale in zip(self.scaled, (attention, mlp), strict=True)}
+        return output * functional_call(self.called, scales, (tokens,))
+
+
+class Raptor(nn.Module):
+    """k blocks and the phases in which each is applied again and again.
+
+    Parameters
+    ----------
+    phases
+        Which block makes which layer.
+    blocks
+        One a phase, called as `block(tokens, target)`.
+    """
+
+    def __init__(self, phases: Phases, blocks: Sequence[nn.Module]):
+        super().__init__()
+        if len(blocks) != phases.k:
+            raise ValueError(f"{phases.k} phases need {phases.k} blocks, not {len(blocks)}")
+        self.phases = phases
+        self.blocks = nn.ModuleList(blocks)
+
+    def step(self, tokens: Tokens, layer: int) -> Tokens:
+        """Go from `layer` to `layer + 1`."""
+        target = tokens.new_full((len(tokens),), float(layer + 1))
+        return self.blocks[self.phases.block_of(layer + 1)](tokens, target)
