@@ -105,8 +105,8 @@ class _Layer:
 
 
 def _pearson2(a: Float[Tensor, "*n width"], b: Float[Tensor, "*n width"]) -> Float[Tensor, "*n"]:
-    centred = (x - x.mean(dim=-1, keepdim=True) for x in (a, b))
-    return cosine_similarity(*centred, dim=-1).square()
+    a, b = a - a.mean(dim=-1, keepdim=True), b - b.mean(dim=-1, keepdim=True)
+    return cosine_similarity(a, b, dim=-1).square()
 
 
 def _with_interval(value: Tensor, resampled: Tensor) -> tuple[float, float, float]:
@@ -152,11 +152,11 @@ def trajectory_fidelity(
     if not layers[0].n:
         raise DataError("fidelity needs at least one image")
     found = {group: [layer.measures(group, where, draws, seed) for layer in layers] for group, where in slices.items()}
-    columns = [
+    mean, low, high = (
         {
             name: {group: [one[name][column] for one in by_layer] for group, by_layer in found.items()}
             for name in found["all"][0]
         }
         for column in range(3)
-    ]
-    return Fidelity(*columns, n=layers[0].n, seed=seed)
+    )
+    return Fidelity(mean, low, high, layers[0].n, seed)
