@@ -1,6 +1,6 @@
 """Trajectories on the sphere whose structure is known: planted phases, arcs and random walks.
 
-Run as a script it prints how often each is recognised; docs/phases.md quotes that table.
+Run as a script it prints how often each is recognised.
 """
 
 from __future__ import annotations

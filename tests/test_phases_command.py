@@ -37,7 +37,7 @@ def test_the_published_matrix(call):
     assert result["runner_up"]["gap"] == pytest.approx(0.0002, abs=5e-5)
     assert [result["by_k"][k]["phases"] for k in ("2", "3", "4")] == ["7-5", "7-3-2", "4-3-3-2"]
     assert result["by_k"]["2"]["gain"] == pytest.approx(0.199, abs=1e-3)
-    assert (result["verdict"], result["suggested_k"], result["useful_k"]) == ("paced drift", 1, 3)
+    assert (result["verdict"], result["suggested_k"], result["useful_k"]) == ("paced drift", 1, 4)
     structure = result["structure"]
     assert structure["paced_drift"]["residual"] <= 0.058
     assert set(structure["paced_drift"]["clocks"]) == {"log cosine", "arc length"}
@@ -86,7 +86,7 @@ def test_several_models_make_a_gallery(call, model, tmp_path):
     code, out, _ = call(*arguments)
     result = json.loads(out)
     assert code == 0
-    assert [set(one) >= KEYS for one in result["models"]] == [True, True]
+    assert [set(one) >= KEYS | {"images", "layers"} for one in result["models"]] == [True, True]
     assert result["figures"] == ["figures/gallery.png"]
     assert (tmp_path / "run/figures/gallery.svg").exists()
     assert (tmp_path / "run/figures/2-similarity.png").exists()
@@ -95,9 +95,20 @@ def test_several_models_make_a_gallery(call, model, tmp_path):
 def test_a_person_reads_both_numbers_of_phases(call):
     code, out, _ = call("phases", "--matrix", MATRIX, "--distance")
     assert code == 0
-    assert "3 (taken, useful)" in out
+    assert "4 (taken, useful)" in out
     assert "1 (suggested)" in out
-    assert "runner-up 6-4-2" in out
+    assert "The best cut into 4 is 4-3-3-2" in " ".join(out.split())
+
+
+def test_a_solver_that_is_not_exact_says_so(call, tmp_path):
+    rng = np.random.default_rng(3)
+    for _ in range(30):
+        x = rng.normal(size=(10, 5))
+        x /= np.linalg.norm(x, axis=1, keepdims=True)
+        np.savetxt(tmp_path / "matrix.csv", x @ x.T, delimiter=",")
+        arguments = ("phases", "--matrix", tmp_path / "matrix.csv", "--k", "3", "--solver", "recursive", "--json")
+        result = json.loads(call(*arguments)[1])
+        assert ("is not exact" in result["words"][0]) == (result["runner_up"]["gap"] < 0)
 
 
 def written(path, text):
@@ -119,7 +130,10 @@ def test_mistakes_are_one_line_and_exit_2(call, model, tmp_path):
         ((model, "--data", "scenes", "--distance"), "no matrix"),
         (("--matrix", MATRIX), "--distance"),
         (("--matrix", MATRIX, "--distance", "--k", "7"), "k is at most 6"),
-        (("--matrix", MATRIX, "--distance", "--group", "cls"), "--group"),
+        (("--matrix", MATRIX, "--distance", "--group", "cls"), "leave --group out"),
+        (("--matrix", MATRIX, "--distance", "--images", "3"), "leave --images out"),
+        ((model, "--data", "scenes", "--objective", "worst"), "weighted, mean, cut"),
+        (("--matrix", written(tmp_path / "same.csv", "1,0.5\n0.5,1\n"), "--distance"), "is it one of similarities?"),
         (("--matrix", MATRIX, "--distance", "--objective", "worst"), "weighted, mean, cut"),
         (("--matrix", MATRIX, "--distance", "--solver", "worst"), "dp, recursive, exhaustive"),
         (("--matrix", tmp_path / "none.csv"), "No such file"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from itertools import combinations
 
 import numpy as np
@@ -80,20 +81,36 @@ def test_dynamic_programming_equals_exhaustive_search(objective, matrices):
             assert score == pytest.approx(score_of(totals[phases.boundaries], k, matrix, objective), abs=1e-9)
 
 
-def test_ranking_equals_that_of_the_exhaustive_solver():
+def test_the_ranking_equals_that_of_all_partitions():
     rng = np.random.default_rng(1)
     for _ in range(60):
         matrix = random_similarity(rng, int(rng.integers(6, 13)))
-        k = int(rng.integers(1, 4))
-        fast, slow = segment(matrix, k), segment(matrix, k, solver="exhaustive")
-        assert fast.phases == slow.phases
-        assert [p for p, _ in fast.near_optimal] == [p for p, _ in slow.near_optimal]
-        assert fast.by_k.keys() == slow.by_k.keys()
-        if slow.runner_up is None:
-            assert fast.runner_up is None
-            continue
-        assert fast.runner_up[0] == slow.runner_up[0]
-        assert fast.gap == pytest.approx(slow.gap, abs=1e-12)
+        layers, k = len(matrix), int(rng.integers(1, 4))
+        scores = {}
+        for cuts in combinations(range(1, layers), k - 1):
+            edges = [*zip((0, *cuts), (*cuts, layers), strict=True)]
+            if all(b - a >= 2 for a, b in edges):
+                scores[cuts] = sum(segment_value(matrix[a:b, a:b], "weighted") for a, b in edges) / layers
+        order = sorted(scores, key=lambda cuts: -scores[cuts])
+        found = segment(matrix, k)
+        near = [cuts for cuts in order if scores[cuts] >= scores[order[0]] - 0.005]
+        assert [phases.boundaries for phases, _ in found.near_optimal] == near[:100]
+        assert found.near_optimal_truncated == (len(near) > 100)
+        if len(order) > 1:
+            assert found.runner_up[0].boundaries == order[1]
+            assert found.gap == pytest.approx(scores[order[0]] - scores[order[1]], abs=1e-9)
+        assert segment(matrix, k, solver="exhaustive").by_k == found.by_k
+
+
+@pytest.mark.parametrize(("value", "layers"), [(0.637, 8), (0.6978935706830813, 20), (1.0, 9)])
+def test_ties_that_rounding_hides_are_ties(value, layers):
+    flat = np.full((layers, layers), value)
+    np.fill_diagonal(flat, 1.0)
+    found = segment(flat, 2)
+    assert found.phases.boundaries == (2,)
+    assert found.runner_up[0].boundaries == (3,)
+    assert found.gap == 0
+    assert [phases.boundaries for phases, _ in found.near_optimal] == [(cut,) for cut in range(2, layers - 1)]
 
 
 @pytest.mark.parametrize(("layers", "least"), [(12, 2), (24, 1), (31, 3), (48, 2)])
@@ -129,7 +146,13 @@ def test_a_partition_that_is_alone_has_no_runner_up():
 
 
 def test_the_list_of_near_optimal_partitions_is_bounded():
-    assert len(segment(np.ones((48, 48)), 6).near_optimal) == 100
+    found = segment(np.ones((48, 48)), 6)
+    assert (len(found.near_optimal), found.near_optimal_truncated) == (100, True)
+
+
+def test_a_segmentation_can_be_sent_to_another_process():
+    found = segment(PUBLISHED, 3)
+    assert pickle.loads(pickle.dumps(found)).near_optimal == found.near_optimal
 
 
 def test_a_solver_that_is_not_exact_may_have_a_better_runner_up():
@@ -152,6 +175,8 @@ def test_a_solver_that_is_not_exact_may_have_a_better_runner_up():
         (PUBLISHED, {"k": 2, "objective": "best"}, OptionError, "objective 'best' is none of weighted, mean, cut"),
         (PUBLISHED, {"k": 2, "solver": "magic"}, OptionError, "solver 'magic' is none of dp, recursive, exhaustive"),
         (np.ones((48, 48)), {"k": 12, "solver": "exhaustive"}, OptionError, "too many"),
+        (np.ones((40, 40)), {"k": 40, "min_length": 1, "solver": "exhaustive"}, OptionError, "too many"),
+        (np.ones((1001, 1001)), {"k": 2}, MatrixError, "at most 1000 layers"),
         (PUBLISHED[:5], {"k": 2}, MatrixError, "square"),
         (np.triu(PUBLISHED), {"k": 2}, MatrixError, "symmetric"),
         (np.full((4, 4), np.nan), {"k": 2}, MatrixError, "NaN"),

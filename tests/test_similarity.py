@@ -101,6 +101,28 @@ def test_states_that_are_not_finite_are_named(value):
         raptor.layer_similarity(states)
 
 
+def test_half_precision_is_not_multiplied_as_such():
+    states = 10 * np.random.default_rng(0).normal(size=(8, 5, 4, 768))
+    half = raptor.layer_similarity(states.astype(np.float16))
+    np.testing.assert_allclose(half.matrix(), raptor.layer_similarity(states).matrix(), atol=1e-4)
+
+
+def test_a_trajectory_knows_its_first_layer():
+    teacher, pixels = small_vit(), images(12)
+    whole = raptor.layer_similarity(teacher, [pixels])
+    with torch.no_grad():
+        later = raptor.layer_similarity(raptor.rollout(teacher, teacher.step(teacher.embed(pixels), 0), start=1))
+    for group in whole.groups:
+        np.testing.assert_allclose(later.matrix(group), whole.matrix(group)[1:, 1:], atol=1e-5)
+        np.testing.assert_allclose(later.without_embedding(group).mean(), later.matrix(group))
+
+
+def test_turned_arrays_are_taken():
+    states = np.random.default_rng(0).normal(size=(6, 5, 4, 8))
+    turned = raptor.layer_similarity(states[:, ::-1]).matrix()
+    np.testing.assert_allclose(turned, raptor.layer_similarity(states).matrix()[::-1, ::-1], atol=1e-9)
+
+
 def test_wrong_arrays_are_named():
     with pytest.raises(MatrixError, match=r"images, layers, tokens, width"):
         raptor.layer_similarity(np.ones((3, 4)))
@@ -157,6 +179,15 @@ def test_minibatches_do_not_depend_on_batches_and_the_last_is_dropped_and_counte
     by_hand = (hsic(x[:MINIBATCH]) + hsic(x[MINIBATCH : 2 * MINIBATCH])) / 2
     scale = by_hand.diagonal().sqrt()
     torch.testing.assert_close(one.matrix(), by_hand / torch.outer(scale, scale))
+
+
+def test_a_layer_that_is_the_same_for_all_images_has_no_cka():
+    x = torch.randn(40, 3, 8, generator=torch.Generator().manual_seed(0))
+    x[:, 0] = torch.randn(8, generator=torch.Generator().manual_seed(1))
+    found = streamed(x, 16).matrix()
+    assert found[0].isnan().all()
+    assert found[:, 0].isnan().all()
+    torch.testing.assert_close(found[1:, 1:], streamed(x[:, 1:], 16).matrix())
 
 
 @pytest.mark.parametrize(("n", "dropped", "there"), [(3, 3, False), (4, 0, True), (30, 0, True)])

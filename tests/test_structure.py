@@ -19,7 +19,7 @@ def residual(target, fitted):
 
 
 def test_the_published_residuals():
-    structure = describe_structure(PUBLISHED, k_max=4)
+    structure = describe_structure(PUBLISHED)
     found = {(one.kind, one.detail): round(one.residual, 3) for one in structure.descriptions}
     assert found["drift", None] <= 0.185
     assert found["paced drift", "log cosine"] <= 0.058
@@ -81,7 +81,7 @@ def test_blocks_leave_what_their_means_leave():
         for b in range(a, 3):
             cell = [matrix[i, j] for i in range(12) for j in range(i + 1, 12) if (block[i], block[j]) == (a, b)]
             left += [value - np.mean(cell) for value in cell]
-    structure = describe_structure(matrix, k_max=4)
+    structure = describe_structure(matrix)
     three = next(one for one in structure.descriptions if (one.kind, one.detail) == ("blocks", 3))
     assert three.residual == pytest.approx(np.sqrt(np.mean(np.square(left))))
     np.testing.assert_allclose(three.fitted, three.fitted.T)
@@ -97,10 +97,9 @@ def binned(states):
 
 def test_held_out_errors_are_those_of_fits_to_the_other_images():
     images = binned(planted(np.random.default_rng(0), (6, 6), 0.5))
-    structure = describe_structure(images.mean().numpy(), images, k_max=2)
+    structure = describe_structure(images.mean().numpy(), images)
     rest, fold = images.folds(FOLDS)
-    one_block = structure.of_kind("blocks")[-1]
-    assert one_block.detail == 1
+    one_block = next(one for one in structure.descriptions if one.detail == 1)
     seen, unseen = pairs_of(rest.numpy()), pairs_of(fold.numpy())
     errors = np.mean((unseen - seen.mean(axis=1, keepdims=True)) ** 2, axis=1)
     assert one_block.held_out == pytest.approx(np.sqrt(np.mean(errors)))
@@ -111,7 +110,7 @@ def test_held_out_errors_are_those_of_fits_to_the_other_images():
 
 def test_too_few_images_are_not_held_out():
     images = binned(planted(np.random.default_rng(0), (6, 6), 0.5)[: FEWEST - 1])
-    structure = describe_structure(images.mean().numpy(), images, k_max=2)
+    structure = describe_structure(images.mean().numpy(), images)
     assert (structure.floor, structure.verdict.held_out) == (None, None)
     assert (
         structure.why_not_held_out == f"{FEWEST - 1} images are too few to hold some out: at least {FEWEST} are needed"

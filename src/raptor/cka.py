@@ -22,7 +22,9 @@ FEWEST = 4  # images that the unbiased estimate needs
 def hsic(features: Float[Tensor, "images layers width"]) -> Float[Tensor, "layers layers"]:
     """Return the unbiased HSIC of every pair of layers on one minibatch, in double precision."""
     n = len(features)
+    # Centred first, which changes nothing but rounding: what is the same for all images becomes exactly nought.
     x = features.double().transpose(0, 1)
+    x = x - x.mean(dim=1, keepdim=True)
     grams = x @ x.mT
     grams.diagonal(dim1=1, dim2=2).zero_()
     rows = grams.sum(dim=2)
@@ -61,9 +63,12 @@ class StreamedCKA:
         return 0 if used else len(self._waiting)
 
     def matrix(self) -> Float[Tensor, "layers layers"] | None:
-        """Return CKA of every pair of layers; None with fewer than four images."""
+        """Return CKA of every pair of layers; None with fewer than four images.
+
+        A layer at which all images are alike (a cls token at layer 0) is like no other: its CKA is NaN.
+        """
         if self._sum is None and len(self._waiting) < FEWEST:
             return None
         mean = hsic(torch.stack(self._waiting)) if self._sum is None else self._sum / self.minibatches
         scale = mean.diagonal().clamp(min=0).sqrt()
-        return mean / torch.outer(scale, scale).clamp(min=1e-300)
+        return mean / torch.outer(scale, scale).where(torch.outer(scale, scale) > 0, torch.nan)

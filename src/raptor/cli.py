@@ -122,7 +122,7 @@ def phases(
     k: Annotated[str, typer.Option(help="Number of phases, or auto.")] = "auto",
     group: Annotated[str, typer.Option(help="Tokens: all, cls, patch, register or cls+mean-patch.")] = "all",
     objective: Annotated[str, typer.Option(help="weighted, mean (as the paper prints it) or cut.")] = "weighted",
-    solver: Annotated[str, typer.Option(help="dp, recursive (as the released code) or exhaustive.")] = "dp",
+    solver: Annotated[str, typer.Option(help="dp, exhaustive, or recursive (with cut: the released one).")] = "dp",
     min_length: Annotated[int, typer.Option(min=1, help="Least number of layers of a phase.")] = 2,
     weights: Weights = None,
     image_column: ImageColumn = None,
@@ -140,8 +140,10 @@ def phases(
     if (matrix is None) == (not models):
         raise OptionError("phases are found in a MODEL, or in a matrix with --matrix FILE: give one of the two")
     if matrix is not None:
-        if data is not None or group != "all":
-            raise OptionError("a matrix has neither images nor token groups: leave --data and --group out")
+        given = {"--data": data, "--weights": weights, "--images": common.images, "--image-column": image_column,
+                 "--label-column": label_column, "--group": None if group == "all" else group}  # fmt: skip
+        if names := [name for name, value in given.items() if value is not None]:
+            raise OptionError(f"a matrix has neither images nor token groups: leave {', '.join(names)} out")
         result = phases_of_matrix(matrix, distance, common, cutting)
     elif distance:
         raise OptionError("--distance says what --matrix holds, but no matrix was given")

@@ -8,6 +8,7 @@ from raptor.phases import Phases
 from raptor.segmentation import Scored, segment
 from raptor.selection import FoundPhases
 from raptor.structure import Description
+from raptor.useful_k import most_phases
 
 
 def _by_k(partitions: dict[int, Scored]) -> dict[int, Any]:
@@ -36,7 +37,11 @@ def _structure(found: FoundPhases) -> dict[str, Any]:
             "clock": paced[0].detail,
             "clocks": {str(one.detail): _error(one) for one in paced},
         },
-        "blocks": {one.detail: _error(one) for one in structure.descriptions if one.kind == "blocks"},
+        "blocks": {
+            one.detail: {**_error(one), "phases": str(one.phases)}
+            for one in structure.descriptions
+            if one.kind == "blocks"
+        },
         "spread": structure.spread,
         "held_out_floor": structure.floor,
         "why_not_held_out": structure.why_not_held_out,
@@ -71,6 +76,8 @@ def describe_phases(found: FoundPhases) -> dict[str, Any]:
     groups = _groups(found)
     body = {
         "group": found.group,
+        "objective": found.objective,
+        "min_length": found.min_length,
         "k": found.k,
         "suggested_k": found.suggested_k,
         "useful_k": found.useful_k,
@@ -80,6 +87,7 @@ def describe_phases(found: FoundPhases) -> dict[str, Any]:
         "runner_up": None
         if runner is None
         else {"phases": str(runner[0]), "score": runner[1], "gap": segmentation.gap},
+        "near_optimal_truncated": segmentation.near_optimal_truncated,
         "near_optimal": [{"phases": str(phases), "score": score} for phases, score in segmentation.near_optimal],
         "by_k": _by_k(found.by_k),
         "bootstrap": None
@@ -120,38 +128,48 @@ def sentences(found: FoundPhases, body: dict[str, Any]) -> list[str]:
 
 
 def _cut_sentence(found: FoundPhases) -> str:
-    runner, bootstrap = found.segmentation.runner_up, found.bootstrap
+    runner, gap, bootstrap = found.segmentation.runner_up, found.segmentation.gap, found.bootstrap
     said = f"The best cut into {found.k} is {found.phases} (score {found.segmentation.score:.4f})"
-    if runner is not None:
-        said += f"; the runner-up {runner[0]} is {found.segmentation.gap:.4f} behind"
+    if runner is not None and gap is not None:
+        said += f"; the runner-up {runner[0]} is {gap:.4f} behind"
+        if gap < 0:
+            said = (
+                f"The solver's cut into {found.k} is {found.phases} (score {found.segmentation.score:.4f}), but it is "
+                f"not exact: {runner[0]} is better by {-gap:.4f}"
+            )
     if bootstrap is not None and found.phases.boundaries:
         least = min(bootstrap.boundary_frequency.get(layer, 0.0) for layer in found.phases.boundaries)
         said += f"; its least certain boundary comes out in {least:.0%} of {bootstrap.n} resamples of {found.n} images"
     near = len(found.segmentation.near_optimal)
-    return said + (f"; {near} partitions are within 0.005 of the best." if near > 1 else ".")
+    more = "at least " if found.segmentation.near_optimal_truncated else ""
+    return said + (f"; {more}{near} partitions are within 0.005 of it." if near > 1 else ".")
 
 
 def _structure_sentence(found: FoundPhases) -> str:
     structure, verdict = found.structure, found.structure.verdict
+    if len(found.similarity) < 4:
+        return f"{len(found.similarity)} layers are too few to tell phases from a drift."
     if structure.why_not_held_out is None:
         error = f"error {verdict.held_out:.4f} on held-out images"
     else:
-        same_k = next(one for one in structure.of_kind("blocks") if one.detail == found.k)
+        blocks = [one for one in structure.descriptions if one.kind == "blocks"]
+        same_k = blocks[min(found.k, len(blocks)) - 1]
         error = (
-            f"residual {verdict.residual:.3f} where {found.k} blocks leave {same_k.residual:.3f}; judged by the matrix "
-            f"alone, since {structure.why_not_held_out}"
+            f"residual {verdict.residual:.3f} where {same_k.detail} blocks leave {same_k.residual:.3f}; judged by the "
+            f"matrix alone, since {structure.why_not_held_out}"
         )
     if verdict.kind == "blocks" and found.suggested_k != 1:
         return (
             f"There are {verdict.detail} phases: inside each, similarity does not decay with distance ({error}), and "
-            "no drift describes the matrix better. That the same function is applied again and again within a phase is "
-            "for a surrogate or an intervention to show."
+            "no drift describes the matrix better beyond resampling error. That the same function is applied again and "
+            "again within a phase is for a surrogate or an intervention to show."
         )
     if verdict.kind == "blocks":
         return f"Depth here is one phase: similarity is the same between all layers ({error})."
     pace = "uneven pace" if verdict.kind == "paced drift" else "even pace"
+    tried = most_phases(len(found.similarity), found.min_length)
     return (
-        f"Depth here is a smooth drift with {pace} ({error}), not a sequence of phases: similarity falls with distance "
-        f"inside whatever is cut. A cut can still be useful, but only function (a surrogate, an intervention) can show "
-        "recurrence."
+        f"Depth here is a smooth drift with {pace} ({error}), not a sequence of phases (up to {tried} were tried): "
+        "similarity falls with distance inside whatever is cut. A cut can still be useful, but only function (a "
+        "surrogate, an intervention) can show recurrence."
     )

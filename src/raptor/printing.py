@@ -61,7 +61,9 @@ def print_phases(console: Console, result: dict[str, Any], out: Path | None) -> 
         title = body.get("model", body.get("matrix"))
         table = Table("k", "best phases", "score", "held-out error as blocks", title=escape(str(title)))
         for number, best in body["by_k"].items():
-            error = body["structure"]["blocks"].get(number, {}).get("held_out")
+            blocks = body["structure"]["blocks"].get(number, {})
+            # A solver that is not exact cuts elsewhere than the blocks that were judged.
+            error = blocks.get("held_out") if blocks.get("phases") == best["phases"] else None
             names = {"taken": body["k"], "useful": body["useful_k"], "suggested": body["suggested_k"]}
             roles = ", ".join(name for name, value in names.items() if str(value) == number)
             cells = [f"{number} ({roles})" if roles else number, best["phases"], f"{best['score']:.4f}"]

@@ -27,7 +27,7 @@ class BinnedMean:
 
     def add(self, values: Float[Tensor, "batch *shape"]) -> None:
         """Add one array for each of the next images."""
-        values = values.detach().to(device="cpu", dtype=torch.float64)
+        values = values.detach().cpu().double()  # on the CPU first: not every device has double precision
         if self._sums is None:
             self._sums = torch.zeros(BINS, *values.shape[1:], dtype=torch.float64)
         index = torch.arange(self.n, self.n + len(values)) % BINS

@@ -140,7 +140,7 @@ class Run:
             "images": images,
             "layers": layers,
             "seconds": round(time.perf_counter() - self._started, 3),
-            **{key: value for key, value in body.items() if key != "layers"},
+            **{key: value for key, value in body.items() if key not in ("layers", "images")},
         }
         self.begin()
         self.save("result.json", result)

@@ -6,7 +6,7 @@ solver knows an objective through that one table of values only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,9 +15,10 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from raptor.errors import MatrixError, OptionError, PhaseError
+from raptor.errors import OptionError, PhaseError
+from raptor.matrix import as_matrices
 from raptor.phases import Phases
-from raptor.solvers import SOLVERS, Ends, Values
+from raptor.solvers import DIGITS, SOLVERS, Ends, Solver, Values, ranked, total_value
 
 NEAR = 0.005  # partitions whose score is this close to the best are listed
 MOST_NEAR = 100  # how many of them at most
@@ -32,65 +33,78 @@ class Segmentation:
     Parameters
     ----------
     phases, score
-        The best partition and its score (see `OBJECTIVES` for the scale).
+        The partition that the solver found and its score (see `OBJECTIVES` for the scale).
     by_k
-        The best partition and score for every smaller k, and for k itself.
+        The same for every smaller k, and for k itself.
+    matrix, objective, min_length
+        What was cut, and how.
     """
 
     phases: Phases
     score: float
     by_k: dict[int, Scored]
-    _ranked: Iterator[Scored] = field(repr=False, compare=False)
+    matrix: NDArray[Any] = field(repr=False, compare=False)
+    objective: str
+    min_length: int
 
     @cached_property
-    def _listed(self) -> list[Scored]:
-        """The best, the second, and what follows as long as it is close and may be listed; found when asked for."""
+    def _others(self) -> list[Scored]:
+        """The best other partition, and what follows as long as it is close and may be listed; found when asked for."""
+        values = segment_values(self.matrix[None], self.objective, self.min_length)[0]
         listed: list[Scored] = []
-        for pair in self._ranked:
-            if len(listed) >= MOST_NEAR or (len(listed) >= 2 and pair[1] < self.score - NEAR):
+        for ends in ranked(values, self.phases.k):
+            pair = _scored(values, ends, self.matrix, self.objective)
+            if listed and (pair[1] < self.score - NEAR or len(listed) > MOST_NEAR):
                 break
-            listed.append(pair)
+            if pair[0] != self.phases:
+                listed.append(pair)
         return listed
 
     @property
     def runner_up(self) -> Scored | None:
-        """The second best partition with its score; None where there is only one.
+        """The best partition beside this one, with its score; None where there is no other.
 
-        By a solver that is not exact it may be better than the partition that was found.
+        A solver that is not exact may have missed a better one: this is it then, and the gap is negative.
         """
-        return self._listed[1] if len(self._listed) > 1 else None
+        return self._others[0] if self._others else None
 
     @property
     def gap(self) -> float | None:
         """How far the runner-up is behind."""
-        return None if self.runner_up is None else self.score - self.runner_up[1]
+        return None if self.runner_up is None else round(self.score - self.runner_up[1], DIGITS)
 
     @property
     def near_optimal(self) -> tuple[Scored, ...]:
-        """All partitions within 0.005 of the best, itself included, best first; at most 100 of them."""
-        near = [pair for pair in self._listed if pair[1] >= self.score - NEAR]
-        return tuple(sorted(near, key=lambda pair: -pair[1]))
+        """All partitions within 0.005 of this one or better, itself included, best first; at most 100 of them."""
+        near = [(self.phases, self.score), *(pair for pair in self._others if pair[1] >= self.score - NEAR)]
+        near.sort(key=lambda pair: (-round(pair[1], DIGITS), pair[0].boundaries))
+        return tuple(near[:MOST_NEAR])
+
+    @property
+    def near_optimal_truncated(self) -> bool:
+        """Whether there are more near-optimal partitions than are listed."""
+        return len(self._others) >= MOST_NEAR and self._others[MOST_NEAR - 1][1] >= self.score - NEAR
 
 
 @dataclass(frozen=True)
 class _Objective:
-    """`value(sums, lengths)` of a segment, and the score of k segments whose values add up to `total`."""
+    """`value(sums, lengths)` of a segment, and the score of k segments of a matrix whose values add up to `total`."""
 
     value: Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
-    score: Callable[[Any, int, Matrices], Any]
+    score: Callable[[float, int, NDArray[Any]], float]
 
 
-def _between(total: Any, k: int, matrices: Matrices) -> Any:
+def _between(total: float, k: int, matrix: NDArray[Any]) -> float:
     """Return the share of all distance 1 - S that lies between segments; 0 where there is no distance at all."""
-    distance = np.sum(1 - matrices, axis=(1, 2))
-    return np.where(distance > 0, 1 + total / np.where(distance > 0, distance, 1), 0.0)
+    distance = float(np.sum(1 - matrix))
+    return 1 + total / distance if distance > 0 else 0.0
 
 
 OBJECTIVES: dict[str, _Objective] = {
     # Mean over layers of a layer's mean similarity to its own phase; it gives the paper's cuts.
-    "weighted": _Objective(lambda sums, n: sums / n, lambda total, k, matrices: total / matrices.shape[1]),
+    "weighted": _Objective(lambda sums, n: sums / n, lambda total, k, matrix: total / len(matrix)),
     # Mean over phases of the mean similarity inside, the formula as the paper prints it.
-    "mean": _Objective(lambda sums, n: sums / n**2, lambda total, k, matrices: total / k),
+    "mean": _Objective(lambda sums, n: sums / n**2, lambda total, k, matrix: total / k),
     # Contiguous maximum cut: minus the distance inside phases, scored as the share that lies between them.
     "cut": _Objective(lambda sums, n: sums - n**2, _between),
 }
@@ -119,26 +133,33 @@ def segment(similarity: Any, k: int, objective: str = "weighted", min_length: in
     Segmentation
         For one matrix; a list of them for a batch. Among equals the partition with the earliest boundaries wins.
     """
-    matrices, single = _checked(similarity)
-    chosen = _row(OBJECTIVES, "objective", objective)
-    solve = _row(SOLVERS, "solver", solver)
+    solve = check_choices(objective, solver)
+    matrices = as_matrices(similarity)
     check_possible(matrices.shape[1], k, min_length)
-    values = segment_values(matrices, objective, min_length)
     found = []
-    for index in range(len(matrices)):
-        ranked, by_k = solve(values[index], k)
+    for matrix, values in zip(matrices, segment_values(matrices, objective, min_length), strict=True):
+        by_k = {j: _scored(values, ends, matrix, objective) for j, ends in solve(values, k).items()}
+        found.append(Segmentation(*by_k[k], by_k, matrix, objective, min_length))
+    return found[0] if np.ndim(similarity) == 2 else found
 
-        def scored(total: float, ends: Ends, matrix: Matrices = matrices[index : index + 1]) -> Scored:
-            phases = Phases.from_boundaries(ends[:-1], ends[-1])
-            return phases, float(np.squeeze(chosen.score(total, len(ends), matrix)))
 
-        best = {j: scored(*pair) for j, pair in by_k.items()}
-        found.append(Segmentation(*best[k], best, (scored(*pair) for pair in ranked)))
-    return found[0] if single else found
+def _scored(values: NDArray[Any], ends: Ends, matrix: NDArray[Any], objective: str) -> Scored:
+    score = OBJECTIVES[objective].score(total_value(values, ends), len(ends), matrix)
+    return Phases.from_boundaries(ends[:-1], ends[-1]), float(score)
+
+
+def check_choices(objective: str, solver: str) -> Solver:
+    """Return the solver of a name; names that are none are an error that lists those that are."""
+    for what, name, table in (("objective", objective, OBJECTIVES), ("solver", solver, SOLVERS)):
+        if name not in table:
+            raise OptionError(f"{what} {name!r} is none of {', '.join(table)}")
+    return SOLVERS[solver]
 
 
 def check_possible(layers: int, k: int, min_length: int) -> None:
     """Raise unless `layers` layers can be cut into k phases of at least `min_length`."""
+    if not all(isinstance(number, (int, np.integer)) for number in (k, min_length)):
+        raise OptionError(f"k and min_length are whole numbers, not {k!r} and {min_length!r}")
     if k < 1 or min_length < 1:
         raise PhaseError(f"k and min_length are at least 1, not {k} and {min_length}")
     if k * min_length > layers:
@@ -157,23 +178,3 @@ def segment_values(matrices: Matrices, objective: str, min_length: int) -> Value
     sums = corner[:, None, :] + corner[:, :, None] - prefix - prefix.transpose(0, 2, 1)
     lengths = np.subtract.outer(-np.arange(layers + 1), -np.arange(layers + 1)).astype(float)
     return np.where(lengths >= min_length, OBJECTIVES[objective].value(sums, np.maximum(lengths, 1)), -np.inf)
-
-
-def _row(table: dict[str, Any], what: str, name: str) -> Any:
-    if name not in table:
-        raise OptionError(f"{what} {name!r} is none of {', '.join(table)}")
-    return table[name]
-
-
-def _checked(similarity: Any) -> tuple[Matrices, bool]:
-    """Return a batch of matrices and whether one alone was given."""
-    matrices = np.asarray(similarity, dtype=float)
-    single = matrices.ndim == 2
-    matrices = matrices[None] if single else matrices
-    if matrices.ndim != 3 or matrices.shape[1] != matrices.shape[2] or matrices.size == 0:
-        raise MatrixError(f"a similarity matrix is square, layers x layers, not of shape {np.shape(similarity)}")
-    if not np.isfinite(matrices).all():
-        raise MatrixError("a similarity matrix has numbers only, but this one has NaN or infinity")
-    if np.abs(matrices - matrices.transpose(0, 2, 1)).max() > 1e-6 * max(1.0, np.abs(matrices).max()):
-        raise MatrixError("a similarity matrix is symmetric, but this one is not")
-    return matrices, single

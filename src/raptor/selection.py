@@ -8,21 +8,21 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
 from raptor.errors import MatrixError, OptionError
 from raptor.flow import DepthFlow
+from raptor.matrix import as_matrices, check_cosines
 from raptor.phases import Phases
-from raptor.resampling import BinnedMean
-from raptor.segmentation import Scored, Segmentation, check_possible, segment, segment_values
+from raptor.resampling import DRAWS, BinnedMean
+from raptor.segmentation import Scored, Segmentation, check_choices, check_possible, segment, segment_values
 from raptor.similarity import ALL, Similarity, check_group, groups_of, layer_similarity
 from raptor.solvers import best_boundaries, best_suffixes
-from raptor.structure import Structure, describe_structure
+from raptor.structure import FEWEST, Structure, describe_structure
+from raptor.trajectory import Trajectory
+from raptor.useful_k import most_phases, useful_k
 
-K_MAX = 8  # phases that are tried unless more are asked for
-DRAWS = 1000  # bootstrap samples of the images
 AUTO = "auto"
 
 
@@ -63,7 +63,7 @@ class FoundPhases:
     structure
         Whether there are phases at all.
     bootstrap
-        None where there were no images to resample.
+        None where there were too few images to resample, or none.
     measured
         What the matrix was taken from, with the other token groups and layer 0; None where a matrix was given.
     objective, min_length
@@ -91,7 +91,7 @@ class FoundPhases:
     @cached_property
     def by_k(self) -> dict[int, Scored]:
         """The best partition and its score for every k that is tried; up to k itself, what the solver found."""
-        most = max(self.k, min(K_MAX, len(self.similarity) // self.min_length))
+        most = max(self.k, most_phases(len(self.similarity), self.min_length))
         exact = segment(self.similarity, most, self.objective, self.min_length)
         return {**exact.by_k, **self.segmentation.by_k}
 
@@ -117,7 +117,7 @@ class FoundPhases:
 
 
 def find_phases(
-    source: DepthFlow | Similarity | NDArray[Any] | Tensor,
+    source: DepthFlow | Similarity | Trajectory | NDArray[Any] | Tensor | list[Any],
     images: Iterable[Any] | None = None,
     k: int | str = AUTO,
     group: str = ALL,
@@ -132,8 +132,7 @@ def find_phases(
     Parameters
     ----------
     source
-        A flow with `images`; or what `layer_similarity` gave; or a similarity matrix of the layers 1..L; or states
-        (images, layers, width) or (images, layers, tokens, width) whose first layer is 0, the embedding.
+        A flow with `images`; or what `layer_similarity` gave or takes; or a similarity matrix of the layers 1..L.
     images
         For a flow: batches of pixels, or whatever `load_images` gives.
     k
@@ -145,9 +144,12 @@ def find_phases(
     seed, draws
         Of the bootstrap over images.
     """
+    check_choices(objective, solver)
     measured: Similarity | None = None
+    if isinstance(source, list):
+        source = np.asarray(source, dtype=float)
     if isinstance(source, (np.ndarray, Tensor)) and source.ndim == 2:
-        matrix, binned = check_similarity(np.asarray(source, dtype=float)), None
+        matrix, binned = check_cosines(as_matrices(source)[0]), None
     else:
         if isinstance(source, DepthFlow):
             _wanted(k, source.depth, min_length)
@@ -157,15 +159,15 @@ def find_phases(
         matrix = binned.mean().numpy()
     layers = len(matrix)
     wanted = _wanted(k, layers, min_length)
-    useful = int(_useful(matrix[None], min_length)[0])
+    useful = int(useful_k(matrix[None], min_length)[0])
     chosen = wanted or useful
-    most = max(min(K_MAX, layers // min_length), chosen)
+    enough = binned if binned is not None and binned.n >= FEWEST else None
     return FoundPhases(
         similarity=matrix,
         segmentation=segment(matrix, chosen, objective, min_length, solver),
         useful_k=useful,
-        structure=describe_structure(matrix, binned, most, min_length, seed),
-        bootstrap=None if binned is None else _bootstrap(binned, chosen, objective, min_length, seed, draws),
+        structure=describe_structure(matrix, binned, objective, min_length, seed),
+        bootstrap=None if enough is None else _bootstrap(enough, chosen, objective, min_length, seed, draws),
         measured=measured,
         objective=objective,
         min_length=min_length,
@@ -174,53 +176,14 @@ def find_phases(
     )
 
 
-def check_similarity(matrix: NDArray[Any]) -> Float[np.ndarray, "layers layers"]:
-    """Return a matrix made exactly symmetric if it is one of cosines; otherwise say what is wrong with it."""
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise MatrixError(f"a similarity matrix is square, layers x layers, not of shape {matrix.shape}")
-    if len(matrix) < 2:
-        raise MatrixError("a similarity matrix has at least two layers")
-    if not np.isfinite(matrix).all():
-        raise MatrixError("a similarity matrix has numbers only, but this one has NaN or infinity")
-    if np.abs(matrix).max() > 1 + 1e-6:
-        raise MatrixError(
-            f"similarities are cosines in [-1, 1], but this matrix has values from {matrix.min():.3g} to "
-            f"{matrix.max():.3g}; if they are distances 1 - S, say so with --distance"
-        )
-    if np.abs(matrix - matrix.T).max() > 1e-4:
-        raise MatrixError("a similarity matrix is symmetric, but this one is not")
-    if np.abs(np.diagonal(matrix) - 1).max() > 1e-3:
-        raise MatrixError(
-            "a layer's similarity to itself is 1, but the diagonal of this matrix is not; if it holds distances "
-            "1 - S, say so with --distance"
-        )
-    return (matrix + matrix.T) / 2
-
-
 def _wanted(k: int | str, layers: int, min_length: int) -> int | None:
     """Return the number that was asked for, or None for a choice of our own; raise before any work."""
-    if k != AUTO and not isinstance(k, int):
+    if layers < 2:
+        raise MatrixError(f"phases are of layers: at least two are needed, not {layers}")
+    if isinstance(k, str) and k != AUTO:
         raise OptionError(f"k is a number of phases or 'auto', not {k!r}")
     check_possible(layers, 1 if isinstance(k, str) else k, min_length)
-    return None if isinstance(k, str) else k
-
-
-def _useful(matrices: Float[np.ndarray, "n layers layers"], min_length: int) -> NDArray[Any]:
-    r"""Choose k by penalised change-point detection along depth, with S as the Gram matrix.
-
-    The cost of the best k segments is C(k) = trace - sum of (sum/n). Beyond the k that matters every further
-    segment gains about the same, s, which is what a segment gains by chance or by following a smooth drift; k
-    minimises C(k) + 2 s k. Twice the slope is the slope heuristic of Birge and Massart, which Arlot, Celisse and
-    Harchaoui (2019) use for kernels; s is the median gain over the upper half of the k that are tried.
-    """
-    layers = matrices.shape[1]
-    most = min(K_MAX, layers // min_length)
-    values = segment_values(matrices, "weighted", min_length)
-    k = np.arange(1, most + 1)
-    cost = layers - best_suffixes(values, most)[1:, :, 0]
-    gains = -np.diff(cost, axis=0)[k[1:] > most / 2]
-    slope = np.maximum(np.median(gains, axis=0), 0.0) if len(gains) else np.zeros(len(matrices))
-    return k[np.argmin(cost + 2 * slope * k[:, None], axis=0)]
+    return None if isinstance(k, str) else int(k)
 
 
 def _bootstrap(binned: BinnedMean, k: int, objective: str, min_length: int, seed: int, draws: int) -> Bootstrap:
@@ -232,7 +195,7 @@ def _bootstrap(binned: BinnedMean, k: int, objective: str, min_length: int, seed
     ends = best_boundaries(values, best_suffixes(values, k), k)[:, :-1]
     for layer in sorted(set(ends.ravel().tolist())):
         boundaries[layer] = float(np.mean(np.any(ends == layer, axis=1)))
-    chosen = _useful(matrices, min_length)
+    chosen = useful_k(matrices, min_length)
     for number in sorted(set(chosen.tolist())):
         useful[number] = float(np.mean(chosen == number))
     return Bootstrap(draws, boundaries, useful)

@@ -17,6 +17,7 @@ from raptor.errors import LayoutError, MatrixError
 from raptor.flow import DepthFlow, layers_of, pixels_of
 from raptor.resampling import BinnedMean
 from raptor.tokens import TokenLayout
+from raptor.trajectory import Trajectory
 
 ALL = "all"
 RECIPE = "cls+mean-patch"  # what the released code compares: the cls token and the mean patch
@@ -77,13 +78,14 @@ class Similarity:
         return self.cosines[check_group(group, self.groups)]
 
     def cka(self, group: str = ALL) -> Float[np.ndarray, "layers layers"] | None:
-        """Return CKA for all layers that were seen; None with fewer than four images."""
-        found = self.ckas[group].matrix() if group in self.ckas else None
+        """Return CKA for all layers that were seen; None with fewer than four images, and for the released recipe."""
+        found = self.ckas[group].matrix() if check_group(group, self.groups) in self.ckas else None
         return None if found is None else found.numpy()
 
     def add(self, states: Float[Tensor, "batch tokens layers width"], layout: TokenLayout | None) -> None:
         """Add a batch of trajectories; without a layout all tokens are one group."""
         slices = {} if layout is None else layout.slices
+        states = states.to(torch.promote_types(states.dtype, torch.float32))
         grams = states @ states.mT
         if not torch.isfinite(grams).all():
             raise MatrixError(
@@ -101,23 +103,34 @@ class Similarity:
         for name, vectors in means.items():
             self.ckas.setdefault(name, StreamedCKA()).add(vectors)
 
+    def add_states(self, states: Tensor, layout: TokenLayout | None) -> None:
+        """Add states that are all in memory, (images, layers, tokens, width), a few images at a time."""
+        if states.ndim != 4 or not states.is_floating_point():
+            raise MatrixError(
+                f"states are real numbers (images, layers, tokens, width), not {states.dtype} of {tuple(states.shape)}"
+            )
+        for batch in states.split(32):
+            self.add(batch.transpose(1, 2), layout)
+
 
 def _cosine(grams: Float[Tensor, "*n layers layers"]) -> Float[Tensor, "*n layers layers"]:
     """Divide products by norms, in double precision; the cosine of a zero vector is nought."""
-    grams = grams.double()
+    grams = grams.cpu().double()  # on the CPU first: not every device has double precision
     norm = grams.diagonal(dim1=-2, dim2=-1).clamp(min=0).sqrt()
     inverse = torch.where(norm > 0, 1 / norm, torch.zeros_like(norm))
     return (grams * inverse[..., :, None] * inverse[..., None, :]).clamp(-1, 1)
 
 
-def layer_similarity(source: DepthFlow | NDArray[Any] | Tensor, images: Iterable[Any] | None = None) -> Similarity:
+def layer_similarity(
+    source: DepthFlow | Trajectory | NDArray[Any] | Tensor, images: Iterable[Any] | None = None
+) -> Similarity:
     """Measure how alike the states of any two layers are.
 
     Parameters
     ----------
     source
-        A flow (teacher, surrogate, toy), or states: an array (images, layers, tokens, width) or, for one vector an
-        image, (images, layers, width), whose first layer is 0, the embedding.
+        A flow (teacher, surrogate, toy); or a trajectory; or states, an array (images, layers, tokens, width) or, for
+        one vector an image, (images, layers, width), whose first layer is 0, the embedding.
     images
         For a flow: batches of pixels, or whatever `load_images` gives. One batch is held at a time.
 
@@ -127,20 +140,19 @@ def layer_similarity(source: DepthFlow | NDArray[Any] | Tensor, images: Iterable
         For each token group of the flow, for `all` tokens and for the released recipe `cls+mean-patch`.
     """
     similarity = Similarity()
-    if not isinstance(source, (np.ndarray, Tensor)):
+    if isinstance(source, DepthFlow):
         if images is None:
             raise MatrixError("the similarity of a model's layers is measured on images: give some")
         for pixels in pixels_of(images):
             similarity.add(_trajectory(source, pixels), source.layout)
+    elif isinstance(source, Trajectory):
+        similarity.first_layer = source.first_layer
+        similarity.add_states(source.states, source.layout)
+    elif isinstance(source, (np.ndarray, Tensor)):
+        states = torch.as_tensor(np.ascontiguousarray(source) if isinstance(source, np.ndarray) else source)
+        similarity.add_states(states[:, :, None] if states.ndim == 3 else states, None)
     else:
-        states = torch.as_tensor(source)
-        states = states[:, :, None] if states.ndim == 3 else states
-        if states.ndim != 4 or not states.is_floating_point():
-            raise MatrixError(
-                f"states are real numbers (images, layers, tokens, width), not {states.dtype} of {tuple(states.shape)}"
-            )
-        for batch in states.split(32):
-            similarity.add(batch.transpose(1, 2), None)
+        raise MatrixError(f"similarity is measured on a flow, a trajectory or an array, not on {type(source).__name__}")
     if not similarity.n:
         raise MatrixError("similarity needs at least one image")
     return similarity
@@ -152,8 +164,7 @@ def _trajectory(flow: DepthFlow, pixels: Tensor) -> Float[Tensor, "batch tokens 
     whole: Tensor | None = None
     for layer, states in layers_of(flow, flow.embed(pixels)):
         if whole is None:
-            kind = torch.promote_types(states.dtype, torch.float32)
-            whole = states.new_empty((*states.shape[:2], flow.depth + 1, states.shape[2]), dtype=kind)
+            whole = states.new_empty((*states.shape[:2], flow.depth + 1, states.shape[2]))
         whole[:, :, layer] = states
     assert whole is not None
     return whole

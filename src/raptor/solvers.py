@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Iterator
-from itertools import chain, combinations
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -44,86 +44,81 @@ def best_boundaries(values: Values, table: Float[np.ndarray, "k1 n places"], k: 
     for index, left in enumerate(range(k - 1, -1, -1)):
         totals = values[rows, place] + table[left]
         # The first that is best up to rounding: ties go to the earliest boundary on every machine.
-        place = np.argmax(totals >= totals.max(axis=1, keepdims=True) - 1e-12, axis=1)
+        place = np.argmax(totals >= totals.max(axis=1, keepdims=True) - 10.0**-DIGITS, axis=1)
         ends[:, index] = place
     return ends
 
 
 Ends = tuple[int, ...]
-# What a solver finds: (value, ends) of its partition into k segments, then of others, best first; and its own by k.
-Ranked = tuple[Iterator[tuple[float, Ends]], dict[int, tuple[float, Ends]]]
+DIGITS = 10  # values that agree to so many decimals are a tie, which the earliest boundaries win
 
 
-def ranked(values: NDArray[Any], suffixes: NDArray[Any], k: int) -> Iterator[tuple[float, Ends]]:
-    """Yield (value, ends) of all partitions into k segments, best first, those of one value by their boundaries.
+def ranked(values: NDArray[Any], k: int) -> Iterator[Ends]:
+    """Yield the ends of all partitions into k segments, best first, those of one value by their boundaries.
 
     A best-first search over beginnings of partitions: the table gives the value of the best completion exactly,
     so nothing is looked at that does not come out next.
     """
     last = len(values) - 1
-    heap: list[tuple[float, Ends, float]] = [(-round(float(suffixes[k, 0]), 12), (), 0.0)]
+    suffixes = best_suffixes(values[None], k)[:, 0]
+    heap: list[tuple[float, Ends, float]] = [(0.0, (), 0.0)]
     while heap:
         _, ends, sofar = heapq.heappop(heap)
         if len(ends) == k:
-            yield sofar, ends
+            yield ends
             continue
         start, left = (ends[-1] if ends else 0), k - len(ends) - 1
         for end in range(start + 1, last + 1):
             bound = sofar + values[start, end] + suffixes[left, end]
             if bound > -np.inf:
-                heapq.heappush(heap, (-round(float(bound), 12), (*ends, end), sofar + float(values[start, end])))
+                heapq.heappush(heap, (-round(float(bound), DIGITS), (*ends, end), sofar + float(values[start, end])))
 
 
-def _total(values: NDArray[Any], ends: Ends) -> float:
+def total_value(values: NDArray[Any], ends: Ends) -> float:
+    """Return what a partition is worth."""
     return float(sum(values[start, end] for start, end in zip((0, *ends), ends, strict=False)))
 
 
-def _dynamic(values: NDArray[Any], k: int) -> Ranked:
+def _dynamic(values: NDArray[Any], k: int) -> dict[int, Ends]:
     table = best_suffixes(values[None], k)
-    by_k = {}
-    for j in range(1, k + 1):
-        ends = tuple(best_boundaries(values[None], table, j)[0].tolist())
-        by_k[j] = (_total(values, ends), ends)
-    return ranked(values, table[:, 0], k), by_k
+    return {j: tuple(best_boundaries(values[None], table, j)[0].tolist()) for j in range(1, k + 1)}
 
 
-def _exhaustive(values: NDArray[Any], k: int) -> Ranked:
+def _exhaustive(values: NDArray[Any], k: int) -> dict[int, Ends]:
     layers = len(values) - 1
-    if math.comb(layers - 1, k - 1) > EXHAUSTIBLE:
+    partitions = sum(math.comb(layers - 1, j - 1) for j in range(1, k + 1))
+    if partitions > EXHAUSTIBLE:
         raise OptionError(
-            f"{layers} layers have {math.comb(layers - 1, k - 1):,} partitions into {k} phases, too many to go "
-            f"through one by one: use the solver 'dp', which finds the same"
+            f"{layers} layers have {partitions:,} partitions into up to {k} phases, too many to go through one by one: "
+            "use the solver 'dp', which finds the same"
         )
-
-    def everything(j: int) -> list[tuple[float, Ends]]:
-        partitions = [(*inner, layers) for inner in combinations(range(1, layers), j - 1)]
-        totals = [(_total(values, ends), ends) for ends in partitions]
-        return sorted((pair for pair in totals if pair[0] > -np.inf), key=lambda pair: (-round(pair[0], 12), pair[1]))
-
-    return iter(everything(k)), {j: everything(j)[0] for j in range(1, k + 1)}
+    best: dict[int, Ends] = {}
+    for j in range(1, k + 1):
+        every = ((*inner, layers) for inner in combinations(range(1, layers), j - 1))
+        best[j] = min(every, key=lambda ends: (-round(total_value(values, ends), DIGITS), ends))
+    return best
 
 
-def _recursive(values: NDArray[Any], k: int) -> Ranked:
-    """Split, k - 1 times, the segment whose best split gains most; what follows in the ranking is exact."""
-    layers = len(values) - 1
-    ends: Ends = (layers,)
-    by_k = {1: (_total(values, ends), ends)}
+def _recursive(values: NDArray[Any], k: int) -> dict[int, Ends]:
+    """Split, k - 1 times, the segment whose best split gains most."""
+    best: dict[int, Ends] = {1: (len(values) - 1,)}
     for j in range(2, k + 1):
+        ends = best[j - 1]
         splits = [
-            (values[start, cut] + values[cut, end] - values[start, end], -cut)
+            (round(float(values[start, cut] + values[cut, end] - values[start, end]), DIGITS), -cut)
             for start, end in zip((0, *ends), ends, strict=False)
             for cut in range(start + 1, end)
+            if values[start, cut] + values[cut, end] > -np.inf
         ]
-        gain, cut = max(splits, default=(-np.inf, 0))
-        if gain == -np.inf:
+        if not splits:
             raise PhaseError(f"splitting in two again and again gives no {k} phases here: use the solver 'dp'")
-        ends = tuple(sorted((*ends, -cut)))
-        by_k[j] = (_total(values, ends), ends)
-    exact = ranked(values, best_suffixes(values[None], k)[:, 0], k)
-    return chain([by_k[k]], (other for other in exact if other[1] != ends)), by_k
+        best[j] = tuple(sorted((*ends, -max(splits)[1])))
+    return best
 
 
-SOLVERS: dict[str, Callable[[NDArray[Any], int], Ranked]] = {
+# Finds the ends of the best segments for every number up to k.
+Solver = Callable[[NDArray[Any], int], dict[int, Ends]]
+SOLVERS: dict[str, Solver] = {
     "dp": _dynamic,
     "recursive": _recursive,
     "exhaustive": _exhaustive,

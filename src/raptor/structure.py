@@ -15,18 +15,18 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from raptor.drift import CLOCKS, PARAMETERS, clock_between, fit_drift, layers_between, pairs_of
-from raptor.resampling import BinnedMean
+from raptor.drift import CLOCKS, PARAMETERS, Matrices, Pairs, clock_between, fit_drift, layers_between, pairs_of
+from raptor.phases import Phases
+from raptor.resampling import LEVEL, BinnedMean
 from raptor.segmentation import segment_values
 from raptor.solvers import best_boundaries, best_suffixes
+from raptor.useful_k import most_phases
 
 FOLDS = 8  # parts that the images fall into; each is held out once
-FEWEST = 2 * FOLDS  # images
-LEVEL = 0.95
+FEWEST = 2 * FOLDS  # images without which nothing is resampled
 MATTERS = 1e-6  # mean squared error that counts as a difference: similarities are read to a thousandth
 
-Matrices = Float[np.ndarray, "n layers layers"]
-Pairs = Float[np.ndarray, "n pairs"]
+Name = tuple[str, str | int | None]
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,8 @@ class Description:
         The same on images that it was not fitted to, with a 95% interval over folds; None without images.
     fitted
         The matrix as described; its diagonal is one.
+    phases
+        Of blocks: where they are cut.
     """
 
     kind: str
@@ -56,6 +58,7 @@ class Description:
     held_out: float | None
     held_out_ci: tuple[float, float] | None
     fitted: NDArray[Any]
+    phases: Phases | None = None
 
 
 @dataclass(frozen=True)
@@ -104,29 +107,40 @@ def _block_fit(similarities: Pairs, block: NDArray[Any]) -> Pairs:
     return (sums / np.maximum(sizes, 1))[cell]
 
 
-def _fits(matrices: Matrices, k_max: int, min_length: int) -> dict[tuple[str, str | int | None], tuple[int, Pairs]]:
-    """Fit every description to every matrix: its number of parameters and its values, by kind and detail."""
+@dataclass(frozen=True)
+class _Fit:
+    """A description fitted to every matrix of a batch; what is said of parameters and phases is about the first."""
+
+    parameters: int
+    fitted: Pairs
+    phases: Phases | None = None
+
+
+def _fits(matrices: Matrices, objective: str, min_length: int) -> dict[Name, _Fit]:
+    """Fit every description to every matrix, the ones of fewest parameters first."""
     layers = matrices.shape[1]
     similarities = pairs_of(matrices)
-    fits: dict[tuple[str, str | int | None], tuple[int, Pairs]] = {
-        ("drift", None): (PARAMETERS, fit_drift(layers_between(matrices), similarities))
-    }
+    fits: dict[Name, _Fit] = {("drift", None): _Fit(PARAMETERS, fit_drift(layers_between(matrices), similarities))}
     for clock in CLOCKS:
         fitted = fit_drift(clock_between(matrices, clock), similarities)
-        fits["paced drift", clock] = (PARAMETERS + layers - 1, fitted)
-    values = segment_values(matrices, "weighted", min_length)
-    table = best_suffixes(values, k_max)
-    for k in range(1, k_max + 1):
+        fits["paced drift", clock] = _Fit(PARAMETERS + layers - 1, fitted)
+    values = segment_values(matrices, objective, min_length)
+    most = most_phases(layers, min_length)
+    table = best_suffixes(values, most)
+    for k in range(1, most + 1):
         ends = best_boundaries(values, table, k)
         block = np.sum(np.arange(layers)[None, :, None] >= ends[:, None, :], axis=2)
-        fits["blocks", k] = (k * (k + 1) // 2 + k - 1, _block_fit(similarities, block))
-    return dict(sorted(fits.items(), key=lambda item: item[1][0]))
+        phases = Phases.from_boundaries(ends[0, :-1].tolist(), layers)
+        # A phase of one layer has no pair of layers inside, hence no number of its own.
+        parameters = k * (k + 1) // 2 - phases.lengths.count(1) + k - 1
+        fits["blocks", k] = _Fit(parameters, _block_fit(similarities, block), phases)
+    return dict(sorted(fits.items(), key=lambda item: item[1].parameters))
 
 
 def describe_structure(
     similarity: Float[np.ndarray, "layers layers"],
     images: BinnedMean | None = None,
-    k_max: int = 8,
+    objective: str = "weighted",
     min_length: int = 2,
     seed: int = 0,
 ) -> Structure:
@@ -138,25 +152,28 @@ def describe_structure(
         The mean over all images.
     images
         Where the mean came from, to hold images out; None if there is only the matrix.
-    k_max, min_length
-        Blocks are tried for k = 1 .. k_max, cut as `segment` cuts them.
+    objective, min_length
+        How blocks are cut, always exactly; as many are tried as `most_phases` says.
     seed
         Decides which images are held out together.
     """
-    whole = _fits(similarity[None], k_max, min_length)
     target = pairs_of(similarity[None])[0]
-    errors, floor, reason = _held_out(images, k_max, min_length, seed)
+    errors, floor, reason = _held_out(images, objective, min_length, seed)
     descriptions = []
-    for (kind, detail), (parameters, fitted) in whole.items():
+    for (kind, detail), fit in _fits(similarity[None], objective, min_length).items():
         error = None if errors is None else errors[kind, detail]
         descriptions.append(
             Description(
-                kind, detail, parameters, float(np.sqrt(np.mean((fitted[0] - target) ** 2))),
-                None if error is None else float(np.sqrt(error.mean())),
-                None if error is None else _interval(error),
-                _square(fitted[0], len(similarity)),
+                kind=kind,
+                detail=detail,
+                parameters=fit.parameters,
+                residual=float(np.sqrt(np.mean((fit.fitted[0] - target) ** 2))),
+                held_out=None if error is None else float(np.sqrt(error.mean())),
+                held_out_ci=None if error is None else _interval(error),
+                fitted=_square(fit.fitted[0], len(similarity)),
+                phases=fit.phases,
             )
-        )  # fmt: skip
+        )
     if errors is None:
         verdict = min(descriptions, key=lambda one: _bic(one, len(target)))
     else:
@@ -165,8 +182,8 @@ def describe_structure(
 
 
 def _held_out(
-    images: BinnedMean | None, k_max: int, min_length: int, seed: int
-) -> tuple[dict[tuple[str, str | int | None], NDArray[Any]] | None, float | None, str | None]:
+    images: BinnedMean | None, objective: str, min_length: int, seed: int
+) -> tuple[dict[Name, NDArray[Any]] | None, float | None, str | None]:
     """Return mean squared errors on each fold by description, that of the plain mean, or why there are none."""
     if images is None:
         return None, None, "a matrix alone has no images that could be held out"
@@ -174,8 +191,8 @@ def _held_out(
         return None, None, f"{images.n} images are too few to hold some out: at least {FEWEST} are needed"
     rest, fold = (means.numpy() for means in images.folds(FOLDS, seed))
     truth = pairs_of(fold)
-    fits = _fits(rest, k_max, min_length)
-    errors = {name: np.mean((fitted - truth) ** 2, axis=1) for name, (_, fitted) in fits.items()}
+    fits = _fits(rest, objective, min_length)
+    errors = {name: np.mean((fit.fitted - truth) ** 2, axis=1) for name, fit in fits.items()}
     return errors, float(np.sqrt(np.mean((pairs_of(rest) - truth) ** 2))), None
 
 

@@ -38,7 +38,7 @@ def inspect_model(
     if data is None:
         return run.finish(inspect(teacher), images=0, layers=teacher.depth)
     body = look(run, teacher, data, progress=progress, images=images or LOOK, seed=run.seed, **loading)
-    return run.finish(body, body.pop("images"), teacher.depth)
+    return run.finish(body, body["images"], teacher.depth)
 
 
 def look(run: Run, teacher: Teacher, data: str, *, progress: Console, **loading: Any) -> dict[str, Any]:

@@ -45,17 +45,19 @@ def phases_of_models(
     with Run("phases", config, common.out, common.seed) as run:
         bodies: list[dict[str, Any]] = []
         results: list[tuple[str, FoundPhases]] = []
-        for number, model in enumerate(models, 1):
-            source = data or ("scenes" if model == "scenes" else None)
+        sources = [data or ("scenes" if model == "scenes" else None) for model in models]
+        for model, source in zip(models, sources, strict=True):
             if source is None:
                 raise OptionError(f"the phases of {model!r} are found on images: name some with --data")
+        for number, (model, source) in enumerate(zip(models, sources, strict=True), 1):
+            assert source is not None
             teacher = load_teacher(model, common.size, weights, None, common.device)
             given = {"images": common.images or LOOK, "batch_size": common.batch_size, "seed": common.seed, **loading}
             prefix = f"{number}-" if len(models) > 1 else ""
             body, found = phases_of(run, teacher, source, common.progress, cutting, given, prefix)
             bodies.append(body)
             results.append((teacher.name, found))
-        images, layers = results[0][1].n, len(results[0][1].similarity)
+        images, layers = (max(body[name] for body in bodies) for name in ("images", "layers"))
         if len(models) == 1:
             return run.finish(bodies[0], images, layers)
         return run.finish({"models": bodies, "figures": draw_gallery(run, results)}, images, layers)
@@ -77,6 +79,8 @@ def phases_of(
     body = {
         "model": teacher.name,
         "data": data,
+        "images": found.n,
+        "layers": teacher.depth,
         **describe_phases(found),
         "damaged": pictures.damaged,
         "figures": draw(run, found, teacher.name, prefix),
@@ -88,7 +92,11 @@ def phases_of_matrix(file: Path, distance: bool, common: Common, cutting: dict[s
     """Find the phases in a matrix that somebody measured, of the layers 1..L."""
     with Run("phases", common.config(matrix=file, distance=distance, **cutting), common.out, common.seed) as run:
         matrix = read_matrix(file)
-        found = find_phases(1 - matrix if distance else matrix, seed=common.seed, **{**cutting, "group": "matrix"})
+        try:
+            found = find_phases(1 - matrix if distance else matrix, seed=common.seed, **{**cutting, "group": "matrix"})
+        except MatrixError as error:
+            hint = "--distance was given: is it one of similarities?" if distance else "distances 1 - S need --distance"
+            raise MatrixError(f"{error} ({hint})") from error
         body = {"matrix": str(file), **describe_phases(found), "figures": draw(run, found, file.name)}
         return run.finish(body, images=0, layers=len(matrix))
 

@@ -102,7 +102,7 @@ def _name(description: Description) -> str:
 
 def shown(found: FoundPhases) -> list[Description]:
     """Return the descriptions worth a picture: drift, the better clock, and as many blocks as there are phases."""
-    blocks = [one for one in found.structure.of_kind("blocks") if one.detail == found.k]
+    blocks = [one for one in found.structure.descriptions if (one.kind, one.detail) == ("blocks", found.k)]
     return [found.structure.of_kind("drift")[0], found.structure.of_kind("paced drift")[0], *blocks]
 
 
