@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -46,6 +46,7 @@ def fit(
     save_every: int = SAVE_EVERY,
     log_every: int = 20,
     watch: Watch | None = None,
+    apart: Sequence[nn.Module] = (),
 ) -> float:
     """Train `model` in place; return the seconds of training, those before an interruption included.
 
@@ -67,6 +68,8 @@ def fit(
         Steps between checkpoints and between lines of the log.
     watch
         Called with each line of the log.
+    apart
+        Parts of the model whose gradients are clipped each on its own, as if they were trained alone.
     """
     # JSON's own types, so that what is compared is what was saved.
     config = json.loads(json.dumps({**asdict(recipe), **(about or {})}))
@@ -91,7 +94,7 @@ def fit(
     step, source = first, batches(first)
     with _sigterm() as asked:
         while step < recipe.steps:
-            loss, metrics = _step(model, objective, next(source), optimizers, recipe, step)
+            loss, metrics = _step(apart or [model], objective, next(source), optimizers, recipe, step)
             step += 1
             if step % log_every == 0 or step == recipe.steps:
                 log.write(step, recipe, time.perf_counter() - started, loss=loss, **metrics)
@@ -104,7 +107,12 @@ def fit(
 
 
 def _step(
-    model: nn.Module, objective: Objective, batch: Any, optimizers: list[Optimizer], recipe: Recipe, step: int
+    parts: Sequence[nn.Module],
+    objective: Objective,
+    batch: Any,
+    optimizers: list[Optimizer],
+    recipe: Recipe,
+    step: int,
 ) -> tuple[Tensor, dict[str, Tensor]]:
     factor = warmup_cosine(step, recipe.steps, recipe.warmup, recipe.floor)
     for group in (group for optimizer in optimizers for group in optimizer.param_groups):
@@ -115,9 +123,11 @@ def _step(
         raise TrainingError(
             f"the loss of step {step} is {loss.item()}; the last checkpoint is kept. Lower the learning rate"
         )
-    model.zero_grad()
+    for optimizer in optimizers:
+        optimizer.zero_grad()
     loss.backward()
-    nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
+    for part in parts:
+        nn.utils.clip_grad_norm_(part.parameters(), recipe.clip)
     for optimizer in optimizers:
         optimizer.step()
     return loss.detach(), metrics

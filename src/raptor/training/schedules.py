@@ -15,3 +15,8 @@ def warmup_cosine(step: int, steps: int, warmup: int, floor: float = 0.0) -> flo
         return (step + 1) / warmup
     t = min(1.0, (step - warmup) / max(1, steps - warmup))
     return floor + (1 - floor) * (1 + math.cos(math.pi * t)) / 2
+
+
+def annealed(step: int, steps: int, start: float, share: float) -> float:
+    """Return a weight that falls linearly from `start` at step 0 to 0 over the first `share` of all steps."""
+    return start * max(0.0, 1 - step / (share * steps)) if share > 0 else 0.0

@@ -1,0 +1,97 @@
+"""A surrogate: the teacher's frozen embedding, a Raptor, the teacher's frozen norm and head."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from raptor.errors import LayerError, OptionError
+from raptor.flow import Head
+from raptor.models.raptor import Raptor, SwiGLUBlock, TeacherBlock
+from raptor.models.teachers.teacher import Teacher
+from raptor.phases import Phases
+
+KINDS = ("teacher", "swiglu", "gelu")
+
+
+class Surrogate(nn.Module):
+    """A depth flow like any other; only the Raptor in it is trained.
+
+    Parameters
+    ----------
+    teacher
+        Whose trajectory it reproduces.
+    raptor
+        The tied blocks; their phases cover the teacher's depth.
+    """
+
+    def __init__(self, teacher: Teacher, raptor: Raptor):
+        super().__init__()
+        raptor.phases.check_depth(teacher.depth)
+        self.teacher = teacher.requires_grad_(False)
+        self.raptor = raptor
+        self.depth, self.width, self.layout = teacher.depth, teacher.width, teacher.layout
+
+    @property
+    def phases(self) -> Phases:
+        """Which block makes which layer."""
+        return self.raptor.phases
+
+    @property
+    def head(self) -> Head | None:
+        """The teacher's own classifier."""
+        return self.teacher.head
+
+    def embed(self, pixels: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch tokens features"]:
+        """Return layer 0, the teacher's."""
+        return self.teacher.embed(pixels)
+
+    def step(
+        self, tokens: Float[Tensor, "batch tokens features"], layer: int
+    ) -> Float[Tensor, "batch tokens features"]:
+        """Go from `layer` (0..L-1) to the next by the block of its phase."""
+        if not 0 <= layer < self.depth:
+            raise LayerError(f"this surrogate has steps 0 to {self.depth - 1}, not {layer}")
+        return self.raptor.step(tokens, layer)
+
+    def readout(self, tokens: Float[Tensor, "batch tokens features"]) -> Float[Tensor, "batch tokens features"]:
+        """Apply the teacher's final norm."""
+        return self.teacher.readout(tokens)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.teacher.device
+
+
+def build_surrogate(teacher: Teacher, phases: Phases, kind: str = "teacher", **options: Any) -> Surrogate:
+    """Make an untrained surrogate of a teacher.
+
+    Parameters
+    ----------
+    teacher
+        Whose trajectory it is to reproduce.
+    phases
+        One block a phase.
+    kind
+        `teacher`, copies of the block in the middle of each phase; `swiglu` and `gelu`, the paper's block and its
+        variant with a plain MLP, from random weights.
+    **options
+        Of `SwiGLUBlock` or `TeacherBlock`.
+    """
+    phases.check_depth(teacher.depth)
+    if kind not in KINDS:
+        raise OptionError(f"block kind {kind!r} is none of {', '.join(KINDS)}")
+    blocks: list[nn.Module] = []
+    for span in phases.ranges:
+        if kind == "teacher":
+            middle = span[(len(span) - 1) // 2] - 1
+            blocks.append(
+                TeacherBlock(teacher.parts.blocks[middle], middle, teacher.parts.call, teacher.width, **options)
+            )
+        else:
+            blocks.append(SwiGLUBlock(teacher.width, teacher.parts.heads, activation=kind, **options))
+    return Surrogate(teacher, Raptor(phases, blocks).to(teacher.device))

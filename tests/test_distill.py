@@ -1,0 +1,192 @@
+"""Distillation: losses against their definitions, batched against looped, apart against alone."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import raptor
+from raptor.data import load_images
+from raptor.errors import LayerError, OptionError, PhaseError
+from raptor.models.surrogate import build_surrogate
+from raptor.models.vit import ViT, ViTConfig
+from raptor.phases import Phases
+from raptor.tokens import TokenLayout
+from raptor.training.distill import Distillation, apart_loss, distill, joined_loss
+from raptor.training.losses import TrajectoryLoss
+from raptor.training.recipe import Recipe
+from raptor.training.schedules import annealed
+
+LAYOUT = TokenLayout(n_cls=1, n_register=2, grid=(2, 2))
+PHASES = Phases((2, 3))
+
+
+def states(seed, layers=3, images=5):
+    return torch.randn(images, layers, 7, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def test_the_plain_loss_is_the_mean_squared_error():
+    predicted, truth = states(0), states(1)
+    found = TrajectoryLoss()(predicted, truth, LAYOUT)
+    expected = torch.stack([torch.nn.functional.mse_loss(predicted[:, n], truth[:, n]) for n in range(3)])
+    torch.testing.assert_close(found, expected)
+
+
+def test_weights_are_of_group_means_and_shared_where_a_group_is_lacking():
+    predicted, truth = states(0), states(1)
+    error = (predicted - truth).square().mean(dim=(0, 3))  # layers, tokens
+    groups = {"cls": error[:, :1], "register": error[:, 1:3], "patch": error[:, 3:]}
+    weights = {"cls": 0.45, "register": 0.1, "patch": 0.45}
+    expected = sum(weights[name] * groups[name].mean(dim=1) for name in groups)
+    torch.testing.assert_close(TrajectoryLoss(weights)(predicted, truth, LAYOUT), expected)
+    bare = TokenLayout(n_cls=1, n_register=0, grid=(2, 3))
+    expected = (error[:, :1].mean(dim=1) + error[:, 1:].mean(dim=1)) / 2
+    torch.testing.assert_close(TrajectoryLoss(weights)(predicted, truth, bare), expected)
+
+
+def test_the_normalised_loss_is_one_minus_r2_and_blind_to_scale():
+    predicted, truth = states(0), states(1)
+    loss = TrajectoryLoss(normalise=True)
+    spread = (truth - truth.mean(dim=0)).square().sum(dim=(0, 2, 3))
+    expected = (predicted - truth).square().sum(dim=(0, 2, 3)) / spread
+    torch.testing.assert_close(loss(predicted, truth, LAYOUT), expected)
+    torch.testing.assert_close(loss(30 * predicted, 30 * truth, LAYOUT), expected)
+
+
+def test_wrong_weights_are_named():
+    with pytest.raises(OptionError, match="cls, register, patch"):
+        TrajectoryLoss({"window": 1.0})
+    with pytest.raises(OptionError, match="no token of this model counts"):
+        TrajectoryLoss({"register": 1.0})(states(0), states(1), TokenLayout(1, 0, (2, 3)))
+
+
+def test_the_weight_of_forcing_falls_linearly():
+    assert [annealed(step, 8, 0.5, 0.5) for step in (0, 1, 2, 4, 7)] == [0.5, 0.375, 0.25, 0, 0]
+    assert annealed(0, 8, 0.5, 0.0) == 0
+
+
+@pytest.fixture(scope="module")
+def teacher():
+    torch.manual_seed(0)
+    model = ViT(ViTConfig(depth=5, width=16, heads=2, image_size=16, n_register=2)).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return raptor.load_teacher(model)
+
+
+@pytest.fixture(scope="module")
+def truth(teacher):
+    pixels = torch.rand(3, 3, 16, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        return raptor.rollout(teacher, teacher.embed(pixels)).states
+
+
+def scrambled_surrogate(teacher, kind="swiglu", phases=PHASES):
+    torch.manual_seed(1)
+    options = {"layer_scale": 0.5} if kind == "swiglu" else {}
+    surrogate = build_surrogate(teacher, phases, kind, **options).double()
+    with torch.no_grad():
+        for parameter in surrogate.raptor.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    return surrogate
+
+
+@pytest.mark.parametrize("kind", ["swiglu", "gelu", "teacher"])
+def test_teacher_forcing_in_one_call_equals_layer_by_layer(teacher, truth, kind):
+    model = scrambled_surrogate(teacher, kind).raptor
+    plain = TrajectoryLoss()
+    found = apart_loss(model, truth, teacher.layout, [plain, plain], forcing=1.0)
+    expected = 0.0
+    for span in PHASES.ranges:
+        steps = [(model.step(truth[:, layer - 1], layer - 1) - truth[:, layer]).square().mean() for layer in span]
+        expected = expected + sum(steps) / len(steps)
+    torch.testing.assert_close(found, expected)
+
+
+def test_the_rollout_of_a_phase_starts_at_the_truth_and_goes_on_alone(teacher, truth):
+    model = scrambled_surrogate(teacher).raptor
+    plain = TrajectoryLoss()
+    expected = 0.0
+    for span in PHASES.ranges:
+        tokens, errors = truth[:, span[0] - 1], []
+        for layer in span:
+            tokens = model.step(tokens, layer - 1)
+            errors.append((tokens - truth[:, layer]).square().mean())
+        expected = expected + sum(errors) / len(errors)
+    torch.testing.assert_close(apart_loss(model, truth, teacher.layout, [plain, plain], forcing=0.0), expected)
+    mixed = apart_loss(model, truth, teacher.layout, [plain, plain], forcing=0.3)
+    forced = apart_loss(model, truth, teacher.layout, [plain, plain], forcing=1.0)
+    torch.testing.assert_close(mixed, 0.3 * forced + 0.7 * expected)
+
+
+def test_stage_two_rolls_out_from_layer_0(teacher, truth):
+    surrogate = scrambled_surrogate(teacher)
+    rolled = raptor.rollout(surrogate, truth[:, 0]).states
+    expected = (rolled[:, 1:] - truth[:, 1:]).square().mean()
+    torch.testing.assert_close(joined_loss(surrogate.raptor, truth, teacher.layout, TrajectoryLoss()), expected)
+
+
+@pytest.mark.parametrize("kind", ["swiglu", "teacher"])
+def test_gradients_reach_every_block_and_nothing_of_the_teacher(teacher, truth, kind):
+    surrogate = scrambled_surrogate(teacher, kind)
+    joined_loss(surrogate.raptor, truth, teacher.layout, TrajectoryLoss()).backward()
+    assert all(parameter.grad.abs().max() > 0 for parameter in surrogate.raptor.parameters())
+    assert all(parameter.grad is None for parameter in surrogate.teacher.parameters())
+
+
+def scenes(teacher):
+    return load_images("scenes", teacher, "train", 64, batch_size=8)
+
+
+def small_teacher():
+    torch.manual_seed(0)
+    return raptor.load_teacher(ViT(ViTConfig(depth=4, width=16, heads=2, n_register=1)))
+
+
+def plan(**changes):
+    apart = Recipe(steps=6, batch_size=4, lr=1e-3, warmup=2)
+    return Distillation(**{"apart": apart, "joined": apart, "kind": "swiglu", "block": {"layer_scale": 0.1}, **changes})
+
+
+def weights_of(surrogate):
+    return torch.cat([parameter.detach().flatten() for parameter in surrogate.raptor.parameters()])
+
+
+def test_blocks_trained_together_are_blocks_trained_alone():
+    # The second block's stage 1 does not depend on what the first block is.
+    teacher = small_teacher()
+    # Without depth scaling, whose first layer starts at random: both start alike.
+    stage_1 = plan(joined=Recipe(steps=0), kind="teacher", block={"depth_scale": False})
+    one = distill(teacher, scenes(teacher), Phases((2, 2)), stage_1)[0]
+    other = distill(teacher, scenes(teacher), Phases((1, 1, 2)), stage_1)[0]
+    for a, b in zip(one.raptor.blocks[1].parameters(), other.raptor.blocks[2].parameters(), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_training_repeats_and_goes_on_where_it_stopped(tmp_path):
+    teacher = small_teacher()
+    whole = weights_of(distill(teacher, scenes(teacher), Phases((2, 2)), plan())[0])
+    again = weights_of(distill(teacher, scenes(teacher), Phases((2, 2)), plan(), out=tmp_path / "a")[0])
+    assert torch.equal(whole, again)
+    resumed = distill(teacher, scenes(teacher), Phases((2, 2)), plan(), out=tmp_path / "a", resume=True)[0]
+    assert torch.equal(whole, weights_of(resumed))
+    assert (tmp_path / "a/stage1/metrics.jsonl").exists()
+    assert (tmp_path / "a/stage2/checkpoint.pt").exists()
+
+
+def test_the_teacher_stays_as_it_is():
+    teacher = small_teacher()
+    before = [parameter.clone() for parameter in teacher.parameters()]
+    distill(teacher, scenes(teacher), Phases((2, 2)), plan(kind="teacher", block={}))
+    assert all(torch.equal(a, b) for a, b in zip(before, teacher.parameters(), strict=True))
+
+
+def test_what_cannot_be_is_named():
+    teacher = small_teacher()
+    with pytest.raises(PhaseError, match="add up to 5 layers, but the model has 4"):
+        build_surrogate(teacher, Phases((2, 3)))
+    with pytest.raises(OptionError, match="teacher, swiglu, gelu"):
+        build_surrogate(teacher, Phases((2, 2)), "magic")
+    with pytest.raises(LayerError, match="0 to 3, not 4"):
+        build_surrogate(teacher, Phases((2, 2))).step(torch.zeros(1, 66, 16), 4)
