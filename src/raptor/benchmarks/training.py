@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from raptor.benchmarks.ratio import Ratio, compare
 from raptor.data.scene_images import SceneImages
 from raptor.data.scene_layout import SIZE
+from raptor.memory import keep_freed_memory
 from raptor.models.vit import ViT, ViTConfig
 from raptor.preprocessing import Preprocessing
 from raptor.training.recipe import Recipe, build_optimizers
@@ -26,7 +27,8 @@ def _images() -> SceneImages:
 
 
 def _training_step() -> Callable[[], object]:
-    """Return one whole step: forward, backward, clipping, optimisers."""
+    """Return one whole step: forward, backward, clipping, optimisers, with memory kept as the training loop keeps it."""
+    keep_freed_memory()
     torch.manual_seed(0)
     model = ViT(ViTConfig()).train()
     optimizers = build_optimizers(model, Recipe(steps=1, muon_lr=5e-3))

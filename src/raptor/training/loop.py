@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from raptor.errors import TrainingError
+from raptor.memory import keep_freed_memory
 from raptor.training import checkpoint
 from raptor.training.checkpoint import Checkpoint
 from raptor.training.recipe import Recipe, build_optimizers
@@ -71,6 +72,7 @@ def fit(
     apart
         Parts of the model whose gradients are clipped each on its own, as if they were trained alone.
     """
+    keep_freed_memory()
     # JSON's own types, so that what is compared is what was saved.
     config = json.loads(json.dumps({**asdict(recipe), **(about or {})}))
     optimizers = build_optimizers(model, recipe)
