@@ -10,7 +10,7 @@ from sklearn.metrics import r2_score
 
 import raptor
 from raptor.errors import DataError, LayoutError, PhaseError
-from raptor.fidelity import MEANS, SHARES, trajectory_fidelity
+from raptor.fidelity_by_layer import MEANS, SHARES, trajectory_fidelity
 from raptor.phases import Phases
 
 PHASES = Phases((2, 3))

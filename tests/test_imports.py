@@ -17,7 +17,7 @@ LEVELS = {
     "errors": 0, "tokens": 0, "phases": 0, "trajectory": 0, "flow": 0, "toy": 0, "preprocessing": 0,
     "device": 0, "hub": 0, "files": 0, "memory": 0,
     # mathematics
-    "resampling": 1, "complexity": 1, "fidelity": 1, "dynamics": 1, "cka": 1, "matrix": 1, "useful_k": 1,
+    "resampling": 1, "complexity": 1, "fidelity_by_layer": 1, "dynamics": 1, "cka": 1, "matrix": 1, "useful_k": 1,
     "similarity": 1, "solvers": 1, "segmentation": 1, "drift": 1, "structure": 1, "selection": 1,
     # models and data
     "models": 2, "data": 2,

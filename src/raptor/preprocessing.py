@@ -7,7 +7,7 @@ processors need torchvision.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -57,6 +57,11 @@ class Preprocessing:
     rounding: Literal["down", "nearest"] = "down"
     scale: float = 1 / 255
     source: str = "the ImageNet default; the model brought no preprocessing of its own"
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> Preprocessing:
+        """Return what `dataclasses.asdict` and JSON have made lists of."""
+        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})
 
     def at(self, size: Size) -> Preprocessing:
         """Return the same preprocessing for another crop, the resize scaled in proportion."""

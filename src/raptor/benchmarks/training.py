@@ -27,7 +27,7 @@ def _images() -> SceneImages:
 
 
 def _training_step() -> Callable[[], object]:
-    """Return one whole step: forward, backward, clipping, optimisers, with memory kept as the training loop keeps it."""
+    """Return one whole step: forward, backward, clipping, optimisers; memory as the training loop keeps it."""
     keep_freed_memory()
     torch.manual_seed(0)
     model = ViT(ViTConfig()).train()

@@ -153,6 +153,10 @@ class _Called(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         return self.call(self.block, tokens, self.layer)
 
+    def train(self, mode: bool = True) -> _Called:
+        """Stay in evaluation mode: the dropout and stochastic depth of the teacher's training are not wanted here."""
+        return super().train(False)
+
 
 class TeacherBlock(nn.Module):
     """A copy of the teacher's own block, tied within a phase, with depth scaling that starts at exactly one.

@@ -18,6 +18,7 @@ from raptor.models.weights import load_strictly, read_weights
 from raptor.preprocessing import Preprocessing
 
 MODEL_TYPE = "raptor-vit"
+SURROGATE_TYPE = "raptor"
 
 
 def save_vit(model: ViT, preprocessing: Preprocessing, folder: Path, dtype: torch.dtype = torch.float32) -> None:
@@ -31,10 +32,14 @@ def save_vit(model: ViT, preprocessing: Preprocessing, folder: Path, dtype: torc
         file.write(save(tensors, metadata={"format": "pt"}))
 
 
-def is_vit(folder: Path) -> bool:
-    """Tell whether a folder holds a ViT of ours."""
+def is_of_type(folder: Path, model_type: str = MODEL_TYPE) -> bool:
+    """Tell whether a folder holds a model of a type of ours."""
     path = folder / "config.json"
-    return os.path.isfile(path) and f'"{MODEL_TYPE}"' in path.read_text(errors="replace")
+    try:
+        found = json.loads(path.read_text()) if os.path.isfile(path) else None
+    except ValueError:
+        return False
+    return isinstance(found, dict) and found.get("model_type") == model_type
 
 
 def load_vit(folder: Path) -> tuple[ViT, Preprocessing]:
@@ -43,9 +48,7 @@ def load_vit(folder: Path) -> tuple[ViT, Preprocessing]:
         found: dict[str, Any] = json.loads((folder / "config.json").read_text())
         known = {field.name for field in fields(ViTConfig)}
         config = ViTConfig(**{name: value for name, value in found.items() if name in known})
-        wanted: dict[str, Any] = found["preprocessing"]
-        wanted = {name: tuple(value) if isinstance(value, list) else value for name, value in wanted.items()}
-        preprocessing = Preprocessing(**wanted)
+        preprocessing = Preprocessing.from_json(found["preprocessing"])
     except (ValueError, TypeError, KeyError) as error:
         raise WeightsError(f"{str(folder / 'config.json')!r} does not describe a ViT of ours: {error}") from error
     weights = folder / "model.safetensors"

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from raptor.errors import LayerError, OptionError
 from raptor.flow import Head
 from raptor.models.raptor import Raptor, SwiGLUBlock, TeacherBlock
+from raptor.models.relaxation import RelaxedBlock
 from raptor.models.teachers.teacher import Teacher
 from raptor.phases import Phases
 
@@ -67,18 +68,22 @@ class Surrogate(nn.Module):
         return self.teacher.device
 
 
-def build_surrogate(teacher: Teacher, phases: Phases, kind: str = "teacher", **options: Any) -> Surrogate:
-    """Make an untrained surrogate of a teacher.
+def build_raptor(
+    teacher: Teacher, phases: Phases, kind: str = "teacher", relax_rank: int = 0, **options: Any
+) -> Raptor:
+    """Make the untrained tied blocks of a surrogate.
 
     Parameters
     ----------
     teacher
-        Whose trajectory it is to reproduce.
+        Whose trajectory they are to reproduce.
     phases
         One block a phase.
     kind
         `teacher`, copies of the block in the middle of each phase; `swiglu` and `gelu`, the paper's block and its
         variant with a plain MLP, from random weights.
+    relax_rank
+        Rank of a correction of the tied weights for each layer; 0 for none.
     **options
         Of `SwiGLUBlock` or `TeacherBlock`.
     """
@@ -87,11 +92,20 @@ def build_surrogate(teacher: Teacher, phases: Phases, kind: str = "teacher", **o
         raise OptionError(f"block kind {kind!r} is none of {', '.join(KINDS)}")
     blocks: list[nn.Module] = []
     for span in phases.ranges:
+        block: nn.Module
         if kind == "teacher":
             middle = span[(len(span) - 1) // 2] - 1
-            blocks.append(
-                TeacherBlock(teacher.parts.blocks[middle], middle, teacher.parts.call, teacher.width, **options)
-            )
+            block = TeacherBlock(teacher.parts.blocks[middle], middle, teacher.parts.call, teacher.width, **options)
         else:
-            blocks.append(SwiGLUBlock(teacher.width, teacher.parts.heads, activation=kind, **options))
-    return Surrogate(teacher, Raptor(phases, blocks).to(teacher.device))
+            block = SwiGLUBlock(teacher.width, teacher.parts.heads, activation=kind, **options)
+        block = block.to(teacher.device)
+        if relax_rank:
+            tokens = torch.zeros(1, teacher.layout.n_tokens, teacher.width, device=teacher.device)
+            block = RelaxedBlock(block, span, relax_rank, tokens)
+        blocks.append(block)
+    return Raptor(phases, blocks)
+
+
+def build_surrogate(teacher: Teacher, phases: Phases, kind: str = "teacher", **options: Any) -> Surrogate:
+    """Make an untrained surrogate of a teacher; arguments are those of `build_raptor`."""
+    return Surrogate(teacher, build_raptor(teacher, phases, kind, **options))

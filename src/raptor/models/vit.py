@@ -79,7 +79,7 @@ class PatchEmbed(nn.Module):
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention over all tokens, (B, T, D) -> (B, T, D)."""
+    """Multi-head self-attention, (B, T, D) -> (B, T, D), or (B, first, D) for the first tokens alone."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -87,13 +87,22 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(width, 3 * width)
         self.proj = nn.Linear(width, width)
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        b, t, d = tokens.shape
-        qkv = self.qkv(tokens).view(b, t, 3, self.heads, d // self.heads)
-        q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)
+    def forward(self, tokens: Tensor, first: int | None = None) -> Tensor:
+        d = tokens.shape[-1]
+        if first is None:
+            q, k, v = self._by_head(self.qkv(tokens), 3)
+        else:
+            (q_weight, kv_weight), (q_bias, kv_bias) = (p.split([d, 2 * d]) for p in (self.qkv.weight, self.qkv.bias))
+            (q,) = self._by_head(F.linear(tokens[:, :first], q_weight, q_bias), 1)
+            k, v = self._by_head(F.linear(tokens, kv_weight, kv_bias), 2)
         mixed = F.scaled_dot_product_attention(q, k, v)
-        out: Tensor = self.proj(mixed.transpose(1, 2).reshape(b, t, d))
+        out: Tensor = self.proj(mixed.transpose(1, 2).flatten(2))
         return out
+
+    def _by_head(self, features: Tensor, n: int) -> tuple[Tensor, ...]:
+        """Part (B, T, n D) into n tensors (B, heads, T, D / heads)."""
+        b, t, nd = features.shape
+        return features.view(b, t, n, self.heads, nd // (n * self.heads)).permute(2, 0, 3, 1, 4).unbind(0)
 
 
 class Mlp(nn.Module):
@@ -133,8 +142,8 @@ class Block(nn.Module):
         self.mlp = Mlp(d, int(config.mlp_ratio * d))
         self.ls2 = nn.Identity() if scale is None else LayerScale(d, scale)
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        tokens = tokens + self.ls1(self.attn(self.norm1(tokens)))
+    def forward(self, tokens: Tensor, first: int | None = None) -> Tensor:
+        tokens = tokens[:, :first] + self.ls1(self.attn(self.norm1(tokens), first))
         return cast(Tensor, tokens + self.ls2(self.mlp(self.norm2(tokens))))
 
 
@@ -210,16 +219,20 @@ class ViT(nn.Module):
         prefix = torch.cat([self.cls_token, self.reg_token], dim=1).expand(len(pixels), -1, -1)
         return torch.cat([prefix, patches], dim=1)
 
-    def step(self, tokens: Tensor, layer: int) -> Tensor:
-        """States of layer ``layer`` (0-based) to the next, (B, T, D) -> (B, T, D)."""
+    def step(self, tokens: Tensor, layer: int, first: int | None = None) -> Tensor:
+        """States of layer ``layer`` (0-based) to the next, (B, T, D) -> (B, T, D).
+
+        With ``first``, of that many tokens alone, (B, first, D).
+        """
         block = self.blocks[layer]
         p = self.config.drop_path
         if not self.training or p == 0.0:
-            return cast(Tensor, block(tokens))
+            return cast(Tensor, block(tokens, first))
         # Only the kept samples are computed: a dropped layer costs nothing.
         keep = torch.nonzero(torch.rand(len(tokens)) >= p).flatten().to(tokens.device)
         kept = tokens[keep]
-        return tokens.index_add(0, keep, block(kept) - kept, alpha=1.0 / (1.0 - p))
+        change = block(kept, first) - kept[:, :first]
+        return tokens[:, :first].index_add(0, keep, change, alpha=1.0 / (1.0 - p))
 
     def readout(self, tokens: Tensor) -> Tensor:
         """Final LayerNorm of layer-L states, (B, T, D) -> (B, T, D)."""
@@ -232,6 +245,7 @@ class ViT(nn.Module):
     def forward(self, pixels: Tensor) -> Tensor:
         """Normalised pixels (B, 3, H, W) to logits (B, C)."""
         tokens = self.embed(pixels)
-        for layer in range(self.depth):
+        for layer in range(self.depth - 1):
             tokens = self.step(tokens, layer)
-        return self.head(tokens)
+        # The classifier reads cls alone: of the last layer nothing else is computed.
+        return self.head(self.step(tokens, self.depth - 1, first=1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 import warnings
 from pathlib import Path
@@ -62,3 +63,12 @@ def load_strictly(model: nn.Module, state: dict[str, Tensor], source: Path) -> n
             raise WeightsError(f"weights {str(source)!r} are of another architecture: {key!r} is not in the model")
     model.load_state_dict(state)
     return model
+
+
+def fingerprint(module: nn.Module) -> str:
+    """Return the sha256 of all weights with their names, in double precision so that the stored one does not matter."""
+    digest = hashlib.sha256()
+    for name, value in sorted(module.state_dict().items()):
+        digest.update(f"{name} {tuple(value.shape)}\n".encode())
+        digest.update(value.detach().cpu().double().contiguous().numpy().tobytes())
+    return digest.hexdigest()

@@ -11,7 +11,7 @@ from torch import nn
 
 from raptor.device import resolve_device
 from raptor.errors import ImageSizeError, OptionError
-from raptor.models.store import is_vit, load_vit
+from raptor.models.store import SURROGATE_TYPE, is_of_type, load_vit
 from raptor.models.teachers.adapt import parts_of, register_adapter
 from raptor.models.teachers.heads import read_linear, with_head
 from raptor.models.teachers.teacher import Parts, Teacher, as_image_size
@@ -41,9 +41,22 @@ def _from_dinov2(name: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
 
 def _own(folder: Path, weights: Path | None) -> Loaded:
     """Load a ViT of ours; its weights lie beside its configuration."""
+    _refuse(weights, folder)
+    return load_vit(folder)
+
+
+def _surrogate(folder: Path, weights: Path | None, dtype: torch.dtype) -> Loaded:
+    """Load a surrogate that stands alone."""
+    from raptor.models.pretrained import load_surrogate
+
+    _refuse(weights, folder)
+    model = load_surrogate(folder, dtype)
+    return model, model.surrogate.teacher.preprocessing
+
+
+def _refuse(weights: Path | None, folder: Path) -> None:
     if weights is not None:
         raise OptionError(f"{str(folder)!r} has its weights beside it and takes no others")
-    return load_vit(folder)
 
 
 def _from_hub(source: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
@@ -68,8 +81,10 @@ def _load(source: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
         return _own(SHIPPED, weights)
     # A run directory keeps its model in a folder of its own: config.json beside it is the run's.
     for folder in (Path(source) / "model", Path(source)):
-        if is_vit(folder):
+        if is_of_type(folder):
             return _own(folder, weights)
+        if is_of_type(folder, SURROGATE_TYPE):
+            return _surrogate(folder, weights, dtype)
     return _from_hub(source, weights, dtype)
 
 

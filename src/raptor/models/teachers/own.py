@@ -1,8 +1,11 @@
-"""Our own ViT as a teacher."""
+"""Our own models as teachers: the ViT, and a surrogate that stands alone."""
 
 from __future__ import annotations
 
-from torch import nn
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor, nn
 
 from raptor.errors import ImageSizeError
 from raptor.models.teachers.teacher import Adapter, Parts
@@ -31,4 +34,25 @@ def vit(model: nn.Module, image_size: Size | None) -> Parts:
     )
 
 
-ADAPTERS: dict[str, Adapter] = {"raptor.ViT": vit}
+def surrogate(model: Any, image_size: Size | None) -> Parts:
+    """Return the parts of a surrogate: as many blocks as its teacher has, the tied ones again and again."""
+    flow = model.surrogate
+    teacher, raptor, phases = flow.teacher, flow.raptor, flow.phases
+    if image_size not in (None, teacher.image_size):
+        height, width = teacher.image_size
+        raise ImageSizeError(f"this surrogate was made for images of {height}x{width} and takes no others")
+
+    def call(block: nn.Module, tokens: Tensor, layer: int) -> Tensor:
+        return raptor.step(tokens, layer)
+
+    return replace(
+        teacher.parts,
+        family=f"Raptor {phases} of {teacher.parts.family}",
+        embed=flow.embed,
+        blocks=nn.ModuleList(raptor.blocks[phases.block_of(layer)] for layer in range(1, phases.depth + 1)),
+        call=call,
+        module=model,
+    )
+
+
+ADAPTERS: dict[str, Adapter] = {"raptor.ViT": vit, "raptor.RaptorModel": surrogate}

@@ -47,6 +47,8 @@ class Parts:
         belong to the grid are bound in here, so that a step has no hidden state.
     classify
         Takes tokens after `norm` and gives logits; None where the model has no classifier.
+    linear
+        The linear classifier in `classify` that a user brought; None for the model's own.
     module
         The module that these parts belong to, where it is not the one that the adapter was given.
     notes
@@ -64,6 +66,7 @@ class Parts:
     patch_size: Size
     call: Callable[[nn.Module, Tensor, int], Tensor] = plain_call
     classify: Head | None = None
+    linear: nn.Linear | None = None
     module: nn.Module | None = None
     notes: tuple[str, ...] = field(default=())
 
@@ -121,6 +124,7 @@ class Teacher(nn.Module):
         super().__init__()
         parts = adapt(module.eval())
         self.module = parts.module or module
+        self.linear = parts.linear
         self.adapt, self.parts = adapt, parts
         self.preprocessing = preprocessing.at(parts.image_size)
         self.name = name

@@ -1,0 +1,183 @@
+"""Surrogates in the conventions of transformers: `save_pretrained`, `from_pretrained`, `AutoModel`.
+
+A saved surrogate stands alone. The embedding, the final norm and the classifier of its teacher are inside, the
+teacher's blocks are not. Importing this module registers the classes with transformers' Auto classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput
+
+from raptor.errors import RaptorError, WeightsError, one_line
+from raptor.flow import Head, layers_of
+from raptor.models.store import SURROGATE_TYPE
+from raptor.models.surrogate import Surrogate, build_raptor
+from raptor.models.teachers.skeleton import describe, rebuild
+from raptor.phases import Phases
+from raptor.preprocessing import Preprocessing
+
+
+class RaptorConfig(PreTrainedConfig):
+    """What a surrogate is.
+
+    Parameters
+    ----------
+    phases
+        Lengths, `7-3-2`.
+    kind, block
+        Of the tied blocks, and their options, as in `build_raptor`.
+    teacher
+        What its embedding, norm and classifier are built from.
+    preprocessing
+        What it wants of images.
+    provenance
+        Where it comes from: the teacher's name and hash, data, recipe, seed, versions, fidelity.
+    """
+
+    model_type = SURROGATE_TYPE
+
+    def __init__(
+        self,
+        phases: str = "",
+        kind: str = "teacher",
+        block: dict[str, Any] | None = None,
+        teacher: dict[str, Any] | None = None,
+        preprocessing: dict[str, Any] | None = None,
+        provenance: dict[str, Any] | None = None,
+        **rest: Any,
+    ):
+        self.phases, self.kind, self.block = phases, kind, block or {}
+        self.teacher, self.preprocessing, self.provenance = teacher or {}, preprocessing or {}, provenance or {}
+        super().__init__(**rest)
+
+
+class RaptorModel(PreTrainedModel):
+    """A surrogate that stands alone; a depth flow like any other.
+
+    Parameters
+    ----------
+    config
+        Describes the teacher, the phases and the blocks; weights are random until they are loaded.
+    """
+
+    config_class = RaptorConfig
+    base_model_prefix = "raptor"
+    main_input_name = "pixel_values"
+    _supports_sdpa = True
+
+    def __init__(self, config: RaptorConfig):
+        super().__init__(config)
+        if not config.teacher or not config.phases:
+            raise WeightsError("this configuration describes no surrogate: it has no teacher or no phases")
+        # `from_pretrained` builds models without memory, which leaves everything unset that is not in the file.
+        with torch.device("cpu"):
+            teacher = rebuild(config.teacher, _preprocessing(config), _name(config))
+            raptor = build_raptor(teacher, Phases.parse(config.phases), config.kind, **config.block)
+        self.surrogate = Surrogate(teacher, raptor)
+        del teacher.parts.blocks[:]  # the teacher's own; the tied ones are copies
+        # Tables that belong to the grid are saved too: a loader would leave them unset.
+        for module in self.modules():
+            module._non_persistent_buffers_set.clear()
+        self.eval()
+        self.post_init()
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """Leave everything as it was built."""
+
+    def forward(
+        self, pixel_values: Tensor, output_hidden_states: bool | None = None, return_dict: bool | None = None
+    ) -> BaseModelOutput | tuple[Any, ...]:
+        """Return the tokens after the final norm and, when asked for, the states of the layers 0..L before it."""
+        wanted = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
+        states, tokens = [], pixel_values
+        for _, tokens in layers_of(self.surrogate, self.surrogate.embed(pixel_values)):
+            if wanted:
+                states.append(tokens)
+        output = BaseModelOutput(
+            last_hidden_state=self.surrogate.readout(tokens), hidden_states=tuple(states) if wanted else None
+        )
+        return output if return_dict is not False else output.to_tuple()
+
+    @property
+    def head(self) -> Head | None:
+        """The teacher's classifier on layer-L states, or None."""
+        return self.surrogate.head
+
+    @property
+    def phases(self) -> Phases:
+        """Which block makes which layer."""
+        return self.surrogate.phases
+
+
+AutoConfig.register(SURROGATE_TYPE, RaptorConfig)
+AutoModel.register(RaptorConfig, RaptorModel)
+
+
+def standalone(
+    surrogate: Surrogate, kind: str, block: dict[str, Any] | None = None, provenance: dict[str, Any] | None = None
+) -> RaptorModel:
+    """Return a surrogate with everything that it needs of its teacher, ready for `save_pretrained`.
+
+    Parameters
+    ----------
+    surrogate
+        With its teacher.
+    kind, block
+        What it was built with.
+    provenance
+        Anything that JSON can hold; it is kept in the configuration and told in the model card.
+    """
+    teacher = surrogate.teacher
+    config = RaptorConfig(
+        phases=str(surrogate.phases),
+        kind=kind,
+        block=block,
+        teacher=describe(teacher),
+        preprocessing=asdict(teacher.preprocessing),
+        provenance={"teacher": {"name": teacher.name}, **(provenance or {})},
+        hidden_size=teacher.width,
+        num_hidden_layers=teacher.depth,
+        num_attention_heads=teacher.parts.heads,
+    )
+    model = RaptorModel(config)
+    state = surrogate.state_dict()
+    for name, buffer in surrogate.named_buffers():
+        state.setdefault(name, buffer)
+    wanted = model.surrogate.state_dict()
+    model.surrogate.load_state_dict({name: state[name] for name in wanted})
+    return model.to(teacher.device)
+
+
+def load_surrogate(folder: str | Path, dtype: torch.dtype = torch.float32) -> RaptorModel:
+    """Read what `save_pretrained` wrote into a directory."""
+    try:
+        model, info = RaptorModel.from_pretrained(
+            str(folder), dtype=dtype, use_safetensors=True, local_files_only=True, output_loading_info=True
+        )
+    except RaptorError:
+        raise
+    except Exception as error:
+        # Nonsense in the configuration and damaged weights come as almost any kind.
+        raise WeightsError(f"the surrogate in {str(folder)!r} cannot be read: {one_line(error)}") from error
+    for problem in ("missing_keys", "unexpected_keys", "mismatched_keys"):
+        if info[problem]:
+            raise WeightsError(
+                f"the weights in {str(folder)!r} are not those of its config.json: {problem.replace('_', ' ')}, "
+                f"such as {min(map(str, info[problem]))}"
+            )
+    return model
+
+
+def _preprocessing(config: RaptorConfig) -> Preprocessing:
+    return Preprocessing.from_json(config.preprocessing)
+
+
+def _name(config: RaptorConfig) -> str:
+    return str(config.provenance.get("teacher", {}).get("name", "the teacher"))
