@@ -7,14 +7,15 @@ import torch
 
 import raptor
 from raptor.data import load_images
-from raptor.errors import LayerError, OptionError, PhaseError
+from raptor.errors import DataError, LayerError, OptionError, PhaseError
 from raptor.models.surrogate import build_surrogate
 from raptor.models.vit import ViT, ViTConfig
 from raptor.phases import Phases
 from raptor.tokens import TokenLayout
-from raptor.training.distill import Distillation, apart_loss, distill, joined_loss
-from raptor.training.losses import TrajectoryLoss
+from raptor.training.distill import apart_loss, distill, joined_loss
+from raptor.training.losses import TrajectoryLoss, states_spread
 from raptor.training.recipe import Recipe
+from raptor.training.recipes import Distillation, distillation_named
 from raptor.training.schedules import annealed
 
 LAYOUT = TokenLayout(n_cls=1, n_register=2, grid=(2, 2))
@@ -46,11 +47,12 @@ def test_weights_are_of_group_means_and_shared_where_a_group_is_lacking():
 
 def test_the_normalised_loss_is_one_minus_r2_and_blind_to_scale():
     predicted, truth = states(0), states(1)
-    loss = TrajectoryLoss(normalise=True)
-    spread = (truth - truth.mean(dim=0)).square().sum(dim=(0, 2, 3))
-    expected = (predicted - truth).square().sum(dim=(0, 2, 3)) / spread
-    torch.testing.assert_close(loss(predicted, truth, LAYOUT), expected)
-    torch.testing.assert_close(loss(30 * predicted, 30 * truth, LAYOUT), expected)
+    spread = {"all": (truth - truth.mean(dim=0)).square().mean(dim=(0, 2, 3))}
+    expected = (predicted - truth).square().sum(dim=(0, 2, 3))
+    expected = expected / (truth - truth.mean(dim=0)).square().sum(dim=(0, 2, 3))
+    torch.testing.assert_close(TrajectoryLoss()(predicted, truth, LAYOUT, spread), expected)
+    larger = {"all": 900 * spread["all"]}
+    torch.testing.assert_close(TrajectoryLoss()(30 * predicted, 30 * truth, LAYOUT, larger), expected)
 
 
 def test_wrong_weights_are_named():
@@ -80,6 +82,32 @@ def truth(teacher):
     pixels = torch.rand(3, 3, 16, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         return raptor.rollout(teacher, teacher.embed(pixels)).states
+
+
+def test_the_spread_of_states_is_their_variance_over_images(teacher, truth):
+    pixels = torch.rand(3, 3, 16, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    found = states_spread(teacher, pixels.split(2))  # of unequal batches
+    by_token = truth[:, 1:].var(dim=0, correction=0).mean(dim=-1)
+    torch.testing.assert_close(found["all"], by_token.mean(dim=1).float())
+    for name, where in teacher.layout.slices.items():
+        torch.testing.assert_close(found[name], by_token[:, where].mean(dim=1).float())
+    with pytest.raises(DataError, match="two images"):
+        states_spread(teacher, pixels[:1].split(1))
+
+
+def test_layers_count_alike_when_losses_are_normalised(teacher, truth):
+    """Each phase gets the spread of its own layers, each stage that of all."""
+    model = scrambled_surrogate(teacher).raptor
+    spread = {name: torch.arange(1.0, 6.0) for name in ("all", *teacher.layout.slices)}
+    plain = TrajectoryLoss()
+    expected = 0.0
+    for span in PHASES.ranges:
+        errors = [(model.step(truth[:, n - 1], n - 1) - truth[:, n]).square().mean() / n for n in span]
+        expected = expected + sum(errors) / len(errors)
+    torch.testing.assert_close(apart_loss(model, truth, teacher.layout, [plain, plain], 1.0, spread), expected)
+    rolled = raptor.rollout(scrambled_surrogate(teacher), truth[:, 0]).states
+    errors = (rolled[:, 1:] - truth[:, 1:]).square().mean(dim=(0, 2, 3)) / torch.arange(1.0, 6.0)
+    torch.testing.assert_close(joined_loss(model, truth, teacher.layout, plain, spread), errors.mean())
 
 
 def scrambled_surrogate(teacher, kind="swiglu", phases=PHASES):
@@ -158,18 +186,18 @@ def test_blocks_trained_together_are_blocks_trained_alone():
     teacher = small_teacher()
     # Without depth scaling, whose first layer starts at random: both start alike.
     stage_1 = plan(joined=Recipe(steps=0), kind="teacher", block={"depth_scale": False})
-    one = distill(teacher, scenes(teacher), Phases((2, 2)), stage_1)[0]
-    other = distill(teacher, scenes(teacher), Phases((1, 1, 2)), stage_1)[0]
+    one = distill(teacher, scenes(teacher), Phases((2, 2)), stage_1)
+    other = distill(teacher, scenes(teacher), Phases((1, 1, 2)), stage_1)
     for a, b in zip(one.raptor.blocks[1].parameters(), other.raptor.blocks[2].parameters(), strict=True):
         torch.testing.assert_close(a, b)
 
 
 def test_training_repeats_and_goes_on_where_it_stopped(tmp_path):
     teacher = small_teacher()
-    whole = weights_of(distill(teacher, scenes(teacher), Phases((2, 2)), plan())[0])
-    again = weights_of(distill(teacher, scenes(teacher), Phases((2, 2)), plan(), out=tmp_path / "a")[0])
+    whole = weights_of(distill(teacher, scenes(teacher), Phases((2, 2)), plan()))
+    again = weights_of(distill(teacher, scenes(teacher), Phases((2, 2)), plan(), out=tmp_path / "a"))
     assert torch.equal(whole, again)
-    resumed = distill(teacher, scenes(teacher), Phases((2, 2)), plan(), out=tmp_path / "a", resume=True)[0]
+    resumed = distill(teacher, scenes(teacher), Phases((2, 2)), plan(), out=tmp_path / "a", resume=True)
     assert torch.equal(whole, weights_of(resumed))
     assert (tmp_path / "a/stage1/metrics.jsonl").exists()
     assert (tmp_path / "a/stage2/checkpoint.pt").exists()
@@ -190,3 +218,54 @@ def test_what_cannot_be_is_named():
         build_surrogate(teacher, Phases((2, 2)), "magic")
     with pytest.raises(LayerError, match="0 to 3, not 4"):
         build_surrogate(teacher, Phases((2, 2))).step(torch.zeros(1, 66, 16), 4)
+
+
+def test_recipes_are_the_published_numbers():
+    released, paper = (distillation_named(name, steps=312_500, batch_size=64) for name in ("released", "paper"))
+    for recipe, lr, clip in ((released.joined, 3e-4, 1.0), (paper.joined, 1e-4, None)):
+        assert (recipe.lr, recipe.clip, recipe.warmup, recipe.weight_decay) == (lr, clip, 10_000, 1e-4)
+        assert recipe.lr * recipe.floor == pytest.approx(1e-6)
+    assert (released.forcing, paper.forcing, released.forcing_share) == (1.0, 0.5, 0.25)
+    assert released.joined_weights == {"cls": 0.45, "register": 0.10, "patch": 0.45}
+    assert (released.kind, released.block["layer_scale"], released.normalise) == ("swiglu", 1e-5, False)
+    with pytest.raises(OptionError, match="default, paper, released"):
+        distillation_named("best")
+
+
+def test_options_of_blocks_go_with_their_kind():
+    changed = distillation_named("released", layer_scale=0.1)
+    assert changed.block == {"mlp_ratio": 4.0, "layer_scale": 0.1}
+    assert distillation_named("released", kind="teacher").block == {}
+
+
+@pytest.mark.parametrize("kind", ["teacher", "swiglu"])
+def test_a_relaxed_block_starts_tied_and_each_layer_learns_its_own(teacher, truth, kind):
+    torch.manual_seed(1)
+    options = {"layer_scale": 0.5} if kind == "swiglu" else {}
+    tied = build_surrogate(teacher, PHASES, kind, **options).double()
+    torch.manual_seed(1)
+    relaxed = build_surrogate(teacher, PHASES, kind, relax_rank=2, **options).double()
+    own = {name: value for name, value in relaxed.raptor.named_parameters() if name.endswith((".up", ".down"))}
+    shared = [value for name, value in relaxed.raptor.named_parameters() if name not in own]
+    with torch.no_grad():
+        for a, b in zip(shared, tied.raptor.parameters(), strict=True):
+            a.copy_(b)
+    tokens = truth[:, 0]
+    for layer in range(5):
+        torch.testing.assert_close(relaxed.step(tokens, layer), tied.step(tokens, layer))
+    with torch.no_grad():
+        for name, value in own.items():
+            if name.startswith("blocks.1.") and name.endswith(".up"):
+                value[1].normal_()  # the second layer of the second phase: layer 4
+    same = [torch.allclose(relaxed.step(tokens, layer), tied.step(tokens, layer)) for layer in range(5)]
+    assert same == [True, True, True, False, True]
+    plain = TrajectoryLoss()
+    found = apart_loss(relaxed.raptor, truth, teacher.layout, [plain, plain], forcing=1.0)
+    expected = 0.0
+    for span in PHASES.ranges:
+        steps = [(relaxed.step(truth[:, n - 1], n - 1) - truth[:, n]).square().mean() for n in span]
+        expected = expected + sum(steps) / len(steps)
+    torch.testing.assert_close(found, expected)
+    # r (inputs + outputs) parameters a layer and linear map.
+    maps = {"teacher": [(16, 48), (16, 16), (16, 64), (64, 16)], "swiglu": [(16, 48), (16, 16), (16, 128), (64, 16)]}
+    assert sum(value.numel() for value in own.values()) == 5 * 2 * sum(a + b for a, b in maps[kind])

@@ -49,13 +49,14 @@ def problem(recipe):
     torch.manual_seed(recipe.seed)
     model = nn.Sequential(nn.Linear(6, 5), nn.Dropout(0.3), nn.Linear(5, 1))
 
-    def batches(first):
-        step = first
+    def batches(first, size=recipe.batch_size, part=(0, 1)):
+        place = first * size
         while True:
-            yield torch.randn(recipe.batch_size, 6, generator=torch.Generator().manual_seed(1000 + step))
-            step += 1
+            rows = [torch.randn(6, generator=torch.Generator().manual_seed(1000 + place + i)) for i in range(size)]
+            yield torch.stack(rows[part[0] :: part[1]])
+            place += size
 
-    def objective(batch):
+    def objective(batch, step):
         loss = (model(batch) - batch.sum(dim=1, keepdim=True)).square().mean()
         return loss, {"size": batch.abs().mean()}
 
@@ -75,7 +76,7 @@ def test_the_loop_equals_a_plain_one():
         for group in optimizer.param_groups:
             group["lr"] = 0.02 * warmup_cosine(step, 30, 5)
         torch.manual_seed((4 << 32) + step)
-        loss, _ = objective(batch)
+        loss, _ = objective(batch, step)
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(other.parameters(), 0.5)
@@ -183,8 +184,8 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_checkpoint(tmp_path)
     recipe = Recipe(steps=20, batch_size=8, warmup=1)
     model, objective, batches = problem(recipe)
 
-    def breaking(first):
-        for step, batch in zip(range(first, 20), batches(first), strict=False):
+    def breaking(first, size, part):
+        for step, batch in zip(range(first, 20), batches(first, size, part), strict=False):
             yield batch * float("nan") if step == 13 else batch
 
     with pytest.raises(TrainingError, match="step 13 is nan"):

@@ -30,6 +30,11 @@ _HOME = {
     "segment": "raptor.segmentation",
     "find_phases": "raptor.selection",
     "inspect": "raptor.inspection",
+    "distill": "raptor.training.distill",
+    "fidelity": "raptor.evaluation",
+    "Surrogate": "raptor.models.surrogate",
+    "RaptorModel": "raptor.models.pretrained",
+    "RaptorConfig": "raptor.models.pretrained",
 }
 
 __all__ = ["__version__", *_HOME]
@@ -39,7 +44,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'raptor' has no attribute {name!r}")
     module = importlib.import_module(_HOME[name])
-    value = module if _HOME[name].rpartition(".")[2] == name else getattr(module, name)
+    value = getattr(module, name, module)
     globals()[name] = value
     return value
 

@@ -17,6 +17,7 @@ Data = Annotated[
     str | None, typer.Option(help="Images: a folder, class folders, parquet or a dataset id; DATA[:SPLIT].")
 ]
 Weights = Annotated[Path | None, typer.Option(help="File with the weights: .safetensors, or .pth of plain tensors.")]
+Head = Annotated[Path | None, typer.Option(help="File with a linear classifier's weight and bias.")]
 ImageColumn = Annotated[str | None, typer.Option(help="Column of a table that holds the images.")]
 LabelColumn = Annotated[str | None, typer.Option(help="Column of a table that holds the labels.")]
 AllowDamaged = Annotated[bool, typer.Option("--allow-damaged", help="Skip any number of damaged images, not only 1%.")]
@@ -44,7 +45,7 @@ def _inspect(
     model: Model,
     data: Data = None,
     weights: Weights = None,
-    head: Annotated[Path | None, typer.Option(help="File with a linear classifier's weight and bias.")] = None,
+    head: Head = None,
     image_column: ImageColumn = None,
     label_column: LabelColumn = None,
     allow_damaged: AllowDamaged = False,
@@ -150,6 +151,67 @@ def phases(
     else:
         result = phases_of_models(models or [], data, weights, common, cutting, loading)
     common.show(result, lambda console: printing.print_phases(console, result, common.out))
+
+
+@app.command()
+@verb
+def distill(
+    model: Model,
+    data: Data = None,
+    k: Annotated[str | None, typer.Option(help="Number of phases, or auto.")] = None,
+    phases: Annotated[str | None, typer.Option(help="Lengths instead, such as 7-3-2.")] = None,
+    recipe: Annotated[str, typer.Option(help="default, paper or released.")] = "default",
+    steps: Annotated[int, typer.Option(min=1, help="Optimiser steps of each of the two stages.")] = 2000,
+    lr: Annotated[float | None, typer.Option(help="Peak learning rate instead of the recipe's.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Of blocks: teacher, swiglu or gelu.")] = None,
+    relax_rank: Annotated[int, typer.Option(min=0, help="Rank of a correction of tied weights for each layer.")] = 0,
+    eval_images: Annotated[int, typer.Option(min=2, help="Held-out images to report on.")] = 1000,
+    precision: Annotated[str, typer.Option(help="Of matrix products: no (as the weights), bf16 or fp16.")] = "no",
+    accumulate: Annotated[int, typer.Option(min=1, help="Parts of a batch, computed one after another.")] = 1,
+    track: Annotated[str | None, typer.Option(help="Trackers beside metrics.jsonl: tensorboard,wandb.")] = None,
+    weights: Weights = None,
+    head: Head = None,
+    image_column: ImageColumn = None,
+    label_column: LabelColumn = None,
+    allow_damaged: AllowDamaged = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoints in --out.")] = False,
+    *,
+    common: Common,
+) -> None:
+    """Train a Raptor: a few tied blocks that reproduce the model's whole trajectory; --out DIR is then a MODEL."""
+    from raptor.commands.distilling import distill_model
+    from raptor.commands.phases import parse_k
+
+    blocks = {"relax_rank": relax_rank} if relax_rank else {}
+    result = distill_model(
+        model, data, None if k is None else parse_k(k), phases, common,
+        recipe={"name": recipe, "steps": steps, "lr": lr, "kind": kind, **blocks},
+        launch={"precision": precision, "accumulate": accumulate, "trackers": tuple(track.split(",")) if track else ()},
+        eval_images=eval_images, weights=weights, head=head, resume=resume,
+        loading={"image_column": image_column, "label_column": label_column, "allow_damaged": allow_damaged},
+    )  # fmt: skip
+    common.show(result, lambda console: printing.print_distillation(console, result, common.out))
+
+
+@app.command()
+@verb
+def fidelity(
+    surrogate: Annotated[str, typer.Argument(help="A directory that distill wrote.")],
+    data: Data = None,
+    teacher: Annotated[str | None, typer.Option(help="Its teacher, where it is not to be found by name.")] = None,
+    weights: Weights = None,
+    image_column: ImageColumn = None,
+    label_column: LabelColumn = None,
+    allow_damaged: AllowDamaged = False,
+    *,
+    common: Common,
+) -> None:
+    """How close a surrogate is to its teacher, layer by layer, how often it is right, and what it costs."""
+    from raptor.commands.fidelity import fidelity_of
+
+    loading = {"image_column": image_column, "label_column": label_column, "allow_damaged": allow_damaged}
+    result = fidelity_of(surrogate, data, teacher, weights, common, loading)
+    common.show(result, lambda console: printing.print_fidelity(console, result, common.out))
 
 
 @app.command()

@@ -24,7 +24,7 @@ from torch.nn.functional import cosine_similarity
 from raptor.errors import DataError, LayoutError
 from raptor.flow import DepthFlow, layers_of, pixels_of
 from raptor.phases import Phases
-from raptor.resampling import DRAWS, LEVEL, BinnedMean
+from raptor.resampling import DRAWS, BinnedMean, percentile_interval
 
 MEANS = ("pearson2", "pearson2_shuffled", "cosine", "epsilon", "relative_epsilon")
 SHARES = ("r2", "r2_identity")
@@ -110,9 +110,8 @@ def _pearson2(a: Float[Tensor, "*n width"], b: Float[Tensor, "*n width"]) -> Flo
 
 
 def _with_interval(value: Tensor, resampled: Tensor) -> tuple[float, float, float]:
-    tail = (1 - LEVEL) / 2
-    low, high = torch.quantile(resampled, torch.tensor([tail, 1 - tail], dtype=resampled.dtype)).tolist()
-    return value.item(), low, high
+    low, high = percentile_interval(resampled)
+    return value.item(), low.item(), high.item()
 
 
 @torch.no_grad()

@@ -61,7 +61,8 @@ class Preprocessing:
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Preprocessing:
         """Return what `dataclasses.asdict` and JSON have made lists of."""
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})
+        given: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in fields.items()}
+        return cls(**given)
 
     def at(self, size: Size) -> Preprocessing:
         """Return the same preprocessing for another crop, the resize scaled in proportion."""

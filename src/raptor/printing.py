@@ -56,6 +56,41 @@ def print_training(console: Console, result: dict[str, Any], out: Path | None) -
         console.print(f"model: {escape(str(out))}")
 
 
+def print_distillation(console: Console, result: dict[str, Any], out: Path | None) -> None:
+    console.print(
+        f"surrogate {result['phases']} of {escape(result['model'])}: recipe {result['recipe']}, "
+        f"{' + '.join(map(str, result['steps']))} steps at {result['images_per_second']:.0f} images/s"
+    )
+    print_fidelity(console, {**result, **result["fidelity"]}, out)
+    if out is not None:
+        console.print(f"model: {escape(str(out))}")
+
+
+def print_fidelity(console: Console, result: dict[str, Any], out: Path | None) -> None:
+    table = Table("layer", "R2", "R2 of standing still", "pearson2", "relative error",
+                  title=f"all tokens [95% interval], n = {result['images']:,} held-out images")  # fmt: skip
+    lows, highs = result["r2_ci"]["all"]
+    rows = zip(*(result[name]["all"] for name in ("r2", "r2_identity", "pearson2", "relative_epsilon")), strict=True)
+    for layer, (r2, still, pearson2, error) in enumerate(rows, 1):
+        shown = f"{r2:.3f} \\[{lows[layer - 1]:.3f}, {highs[layer - 1]:.3f}]"
+        table.add_row(str(layer), shown, f"{still:.3f}", f"{pearson2:.3f}", f"{error:.3f}")
+    console.print(table)
+    if result["recovered"] is not None:
+        low, high = result["recovered_ci"]
+        console.print(
+            f"top-1 {result['surrogate_top1']:.2%} against the teacher's {result['teacher_top1']:.2%}: "
+            f"{result['recovered']:.1%} recovered (95% interval {low:.1%} to {high:.1%}), "
+            f"{result['recovered_above_chance']:.1%} of what is above chance"
+        )
+    for name in ("parameters", "flops"):
+        cost = result[name]
+        console.print(f"{name}: {cost['surrogate']:,}, {cost['ratio']:.3f} of the teacher's")
+    if "runtime_ratio" in result:
+        console.print(f"runtime: {result['runtime_ratio']:.3f} of the teacher's")
+    if out is not None:
+        console.print(f"result: {escape(str(out / 'result.json'))}")
+
+
 def print_phases(console: Console, result: dict[str, Any], out: Path | None) -> None:
     for body in result.get("models", [result]):
         title = body.get("model", body.get("matrix"))

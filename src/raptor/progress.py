@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sized
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
@@ -56,3 +56,13 @@ def track(batches: Iterable[Item], total: int, description: str, console: Consol
             yield batch
             done += len(batch)
             bar.move(done)
+
+
+class Tracked:
+    """Images that show progress each time they are gone through."""
+
+    def __init__(self, images: Any, description: str, console: Console):
+        self.images, self.description, self.console = images, description, console
+
+    def __iter__(self) -> Iterator[Any]:
+        return track(self.images, len(self.images), self.description, self.console)

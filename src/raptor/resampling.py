@@ -78,6 +78,15 @@ class BinnedMean:
         self, level: float = LEVEL, draws: int = DRAWS, seed: int = 0
     ) -> tuple[Float[Tensor, " *shape"], Float[Tensor, " *shape"]]:
         """Return the low and high end of the percentile bootstrap interval over images."""
-        means = self.resample(draws, seed)
-        tail = (1 - level) / 2
-        return torch.quantile(means, tail, dim=0), torch.quantile(means, 1 - tail, dim=0)
+        return percentile_interval(self.resample(draws, seed), level)
+
+
+def percentile_interval(
+    resampled: Float[Tensor, "draws *shape"], level: float = LEVEL
+) -> tuple[Float[Tensor, " *shape"], Float[Tensor, " *shape"]]:
+    """Return the low and high end between which the middle `level` of all resampled values lie.
+
+    A resample that has no value, a ratio to nothing, is left out.
+    """
+    tail = (1 - level) / 2
+    return torch.nanquantile(resampled, tail, dim=0), torch.nanquantile(resampled, 1 - tail, dim=0)

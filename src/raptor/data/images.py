@@ -38,7 +38,9 @@ class _Decoded(Dataset):
             return index, str(error), record.label, record.name
 
 
-def _endless(n: int, first_step: int, batch_size: int, seed: int) -> Iterator[list[int]]:
+def _endless(
+    n: int, first_step: int, batch_size: int, seed: int, part: tuple[int, int] = (0, 1)
+) -> Iterator[list[int]]:
     """Yield batches of indices: a pure function of the step, so that a run can go on from any."""
     position = first_step * batch_size
     epoch, order = -1, list[int]()
@@ -49,7 +51,7 @@ def _endless(n: int, first_step: int, batch_size: int, seed: int) -> Iterator[li
                 epoch, order = place // n, list(range(n))
                 random.Random(f"{seed}/{epoch}").shuffle(order)
             batch.append(order[place % n])
-        yield batch
+        yield batch[part[0] :: part[1]]
         position += batch_size
 
 
@@ -109,9 +111,12 @@ class Images:
         if len(self._damaged) == len(self):
             raise DataError(f"none of the {len(self)} images can be read; the first: {self._first()}")
 
-    def shuffled(self, first_step: int, batch_size: int, seed: int) -> Iterator[Batch]:
-        """Yield training batches without end, from a step on; each epoch has an order of its own by the seed."""
-        return self._load(_endless(len(self), first_step, batch_size, seed))
+    def shuffled(self, first_step: int, batch_size: int, seed: int, part: tuple[int, int] = (0, 1)) -> Iterator[Batch]:
+        """Yield training batches without end, from a step on; each epoch has an order of its own by the seed.
+
+        With `part` = (i, n) only the i-th of n equal parts of each batch: what one of n processes takes.
+        """
+        return self._load(_endless(len(self), first_step, batch_size, seed, part))
 
     def _load(self, batches: Iterable[list[int]]) -> Iterator[Batch]:
         dataset = _Decoded(self.records, self.preprocessing)

@@ -43,11 +43,14 @@ class SceneImages:
         for start in range(0, self.n, self.batch_size):
             yield self.batch(np.arange(start, min(start + self.batch_size, self.n)))
 
-    def shuffled(self, first_step: int, batch_size: int, seed: int) -> Iterator[Batch]:
-        """Yield training batches without end, from a step on; scenes come in no order, so none is made."""
+    def shuffled(self, first_step: int, batch_size: int, seed: int, part: tuple[int, int] = (0, 1)) -> Iterator[Batch]:
+        """Yield training batches without end, from a step on; scenes come in no order, so none is made.
+
+        With `part` = (i, n) only the i-th of n equal parts of each batch: what one of n processes takes.
+        """
         step = first_step
         while True:
-            yield self.batch(np.arange(step * batch_size, (step + 1) * batch_size) % self.n)
+            yield self.batch(np.arange(step * batch_size, (step + 1) * batch_size)[part[0] :: part[1]] % self.n)
             step += 1
 
     def batch(self, indices: np.ndarray) -> Batch:

@@ -20,6 +20,8 @@ from raptor.flow import Head, layers_of
 from raptor.models.store import SURROGATE_TYPE
 from raptor.models.surrogate import Surrogate, build_raptor
 from raptor.models.teachers.skeleton import describe, rebuild
+from raptor.models.teachers.teacher import Teacher
+from raptor.models.weights import fingerprint
 from raptor.phases import Phases
 from raptor.preprocessing import Preprocessing
 
@@ -141,7 +143,11 @@ def standalone(
         block=block,
         teacher=describe(teacher),
         preprocessing=asdict(teacher.preprocessing),
-        provenance={"teacher": {"name": teacher.name}, **(provenance or {})},
+        provenance={
+            "teacher": {"name": teacher.name, "sha256": fingerprint(teacher.module)},
+            "training": surrogate.record,
+            **(provenance or {}),
+        },
         hidden_size=teacher.width,
         num_hidden_layers=teacher.depth,
         num_attention_heads=teacher.parts.heads,
@@ -153,6 +159,17 @@ def standalone(
     wanted = model.surrogate.state_dict()
     model.surrogate.load_state_dict({name: state[name] for name in wanted})
     return model.to(teacher.device)
+
+
+def with_teacher(model: RaptorModel, teacher: Teacher) -> Surrogate:
+    """Join a surrogate that stands alone to the teacher that it was made from, to be measured against it."""
+    wanted = model.config.provenance.get("teacher", {})
+    if wanted.get("sha256") not in (None, fingerprint(teacher.module)):
+        raise WeightsError(
+            f"this surrogate was made from {wanted.get('name', 'another teacher')!r} with other weights than those of "
+            f"{teacher.name!r}; give the teacher that it was made from"
+        )
+    return Surrogate(teacher, model.surrogate.raptor, model.config.provenance)
 
 
 def load_surrogate(folder: str | Path, dtype: torch.dtype = torch.float32) -> RaptorModel:

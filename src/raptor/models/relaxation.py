@@ -85,7 +85,7 @@ def called_linears(block: nn.Module, tokens: Float[Tensor, "one tokens width"], 
     """
     called: dict[str, None] = {}
     hooks = [
-        module.register_forward_pre_hook(lambda *_, name=name: called.setdefault(name))  # type: ignore[misc]
+        module.register_forward_pre_hook(lambda *_, name=name: called.setdefault(name))
         for name, module in block.named_modules()
         if isinstance(module, nn.Linear) and not name.startswith("depth_scale.")
     ]

@@ -27,13 +27,16 @@ class Surrogate(nn.Module):
         Whose trajectory it reproduces.
     raptor
         The tied blocks; their phases cover the teacher's depth.
+    record
+        How it was trained, for its model card.
     """
 
-    def __init__(self, teacher: Teacher, raptor: Raptor):
+    def __init__(self, teacher: Teacher, raptor: Raptor, record: dict[str, Any] | None = None):
         super().__init__()
         raptor.phases.check_depth(teacher.depth)
         self.teacher = teacher.requires_grad_(False)
         self.raptor = raptor
+        self.record = record or {}
         self.depth, self.width, self.layout = teacher.depth, teacher.width, teacher.layout
 
     @property
@@ -98,9 +101,10 @@ def build_raptor(
             block = TeacherBlock(teacher.parts.blocks[middle], middle, teacher.parts.call, teacher.width, **options)
         else:
             block = SwiGLUBlock(teacher.width, teacher.parts.heads, activation=kind, **options)
-        block = block.to(teacher.device)
+        block = block.to(next(teacher.module.parameters()))  # its device and precision
         if relax_rank:
-            tokens = torch.zeros(1, teacher.layout.n_tokens, teacher.width, device=teacher.device)
+            like = next(block.parameters())
+            tokens = like.new_zeros(1, teacher.layout.n_tokens, teacher.width)
             block = RelaxedBlock(block, span, relax_rank, tokens)
         blocks.append(block)
     return Raptor(phases, blocks)

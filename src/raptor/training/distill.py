@@ -5,8 +5,9 @@ The teacher runs live and without gradients; nothing is stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,47 +24,25 @@ from raptor.models.surrogate import Surrogate, build_surrogate
 from raptor.models.teachers.teacher import Teacher
 from raptor.phases import Phases
 from raptor.tokens import TokenLayout
-from raptor.training.loop import Watch, fit
-from raptor.training.losses import TrajectoryLoss
+from raptor.training.loop import Objective, fit
+from raptor.training.losses import Spread, TrajectoryLoss, states_spread
 from raptor.training.recipe import Recipe
+from raptor.training.recipes import Distillation, distillation_named
 from raptor.training.schedules import annealed
+from raptor.training.workers import Launch, Part
 
 States = Float[Tensor, "batch layers tokens width"]
 
-
-@dataclass(frozen=True)
-class Distillation:
-    """How a surrogate is trained.
-
-    Parameters
-    ----------
-    apart, joined
-        The optimisation of stage 1 (every block from the true input of its phase) and of stage 2 (rolled out from
-        layer 0).
-    kind, block
-        Of the tied blocks, and their options, as in `build_surrogate`.
-    forcing, forcing_share
-        Teacher forcing of stage 1: its weight at the start, and the share of steps over which it falls to 0; the rest
-        of the weight is on the block's own rollout within its phase.
-    last_weights, joined_weights
-        Token weights of the last block in stage 1, and of all layers in stage 2; other blocks count every token alike.
-    normalise
-        Whether each layer's loss is divided by the variance of its states.
-    """
-
-    apart: Recipe
-    joined: Recipe
-    kind: str = "teacher"
-    block: dict[str, Any] = field(default_factory=dict)
-    forcing: float = 0.5
-    forcing_share: float = 0.25
-    last_weights: dict[str, float] | None = None
-    joined_weights: dict[str, float] | None = None
-    normalise: bool = False
+SPREAD_IMAGES = 128  # that the variance of the teacher's states is taken from
 
 
 def apart_loss(
-    raptor: Raptor, truth: States, layout: TokenLayout, losses: list[TrajectoryLoss], forcing: float
+    raptor: Raptor,
+    truth: States,
+    layout: TokenLayout,
+    losses: list[TrajectoryLoss],
+    forcing: float,
+    spread: Spread | None = None,
 ) -> Tensor:
     """Return the loss of stage 1: the sum over blocks, each from the true input of its phase.
 
@@ -79,26 +58,31 @@ def apart_loss(
         Token groups; one loss a phase.
     forcing
         Weight of one-step predictions from true inputs, in [0, 1]; the rest is on the rollout within the phase.
+    spread
+        Variance of the teacher's states at the layers 1..L to divide by.
     """
     total = truth.new_zeros(())
     for block, span, loss in zip(raptor.blocks, raptor.phases.ranges, losses, strict=True):
         wanted = truth[:, span[0] : span[-1] + 1]
+        own = None if spread is None else {name: by[span[0] - 1 : span[-1]] for name, by in spread.items()}
         if forcing > 0:
             # All layers of the phase in one call: samples of a batch may be at different layers.
             inputs = truth[:, span[0] - 1 : span[-1]]
             target = torch.tensor(span, dtype=truth.dtype, device=truth.device).repeat(len(truth))
             forced = block(inputs.flatten(0, 1), target).unflatten(0, inputs.shape[:2])
-            total = total + forcing * loss(forced, wanted, layout).mean()
+            total = total + forcing * loss(forced, wanted, layout, own).mean()
         if forcing < 1:
             rolled = _roll(raptor, truth[:, span[0] - 1], span)
-            total = total + (1 - forcing) * loss(rolled, wanted, layout).mean()
+            total = total + (1 - forcing) * loss(rolled, wanted, layout, own).mean()
     return total
 
 
-def joined_loss(raptor: Raptor, truth: States, layout: TokenLayout, loss: TrajectoryLoss) -> Tensor:
+def joined_loss(
+    raptor: Raptor, truth: States, layout: TokenLayout, loss: TrajectoryLoss, spread: Spread | None = None
+) -> Tensor:
     """Return the loss of stage 2: the blocks joined, rolled out from layer 0, over all layers."""
     rolled = _roll(raptor, truth[:, 0], range(1, raptor.phases.depth + 1))
-    return loss(rolled, truth[:, 1:], layout).mean()
+    return loss(rolled, truth[:, 1:], layout, spread).mean()
 
 
 def _roll(raptor: Raptor, tokens: Tensor, layers: range) -> States:
@@ -113,14 +97,15 @@ def _roll(raptor: Raptor, tokens: Tensor, layers: range) -> States:
 def distill(
     teacher: Teacher,
     images: Images | SceneImages,
-    phases: Phases,
-    distillation: Distillation,
+    phases: Phases | str,
+    distillation: Distillation | None = None,
     out: Path | None = None,
     resume: bool = False,
-    watch: Watch | None = None,
+    watch: Callable[[str, dict[str, float]], None] | None = None,
     about: dict[str, Any] | None = None,
-) -> tuple[Surrogate, float]:
-    """Train a surrogate of a teacher; return it with the seconds that it took.
+    launch: Launch | None = None,
+) -> Surrogate:
+    """Train a surrogate of a teacher.
 
     Parameters
     ----------
@@ -129,44 +114,71 @@ def distill(
     images
         To train on; labels are not used.
     phases
-        One tied block a phase.
+        One tied block a phase: `Phases`, `"7-3-2"`, or what `find_phases` found.
     distillation
-        Both stages.
-    out, resume, watch, about
+        Both stages; by default our own recipe.
+    out, resume, about, launch
         As in `fit`; each stage has a directory of its own in `out`.
+    watch
+        Called with the name of the stage and each line of its log.
+
+    Returns
+    -------
+    Surrogate
+        With `record`: how it was trained, and the seconds that it took.
     """
-    torch.manual_seed(distillation.apart.seed)
-    surrogate = build_surrogate(teacher, phases, distillation.kind, **distillation.block)
-    raptor = surrogate.raptor
-    plain = TrajectoryLoss(None, distillation.normalise)
-    losses = [plain] * (phases.k - 1) + [TrajectoryLoss(distillation.last_weights, distillation.normalise)]
-    joined = TrajectoryLoss(distillation.joined_weights, distillation.normalise)
-
-    def truth_of(batch: Batch) -> States:
-        with torch.no_grad():
-            return rollout(teacher, teacher.embed(batch.pixels)).states
-
-    def stage_1(item: tuple[int, Batch]) -> tuple[Tensor, dict[str, Tensor]]:
-        forcing = annealed(item[0], distillation.apart.steps, distillation.forcing, distillation.forcing_share)
-        return apart_loss(raptor, truth_of(item[1]), teacher.layout, losses, forcing), {}
-
-    def stage_2(item: tuple[int, Batch]) -> tuple[Tensor, dict[str, Tensor]]:
-        return joined_loss(raptor, truth_of(item[1]), teacher.layout, joined), {}
-
+    chosen = distillation or distillation_named("default")
+    phases = phases_from(phases)
+    torch.manual_seed(chosen.apart.seed)
+    surrogate = build_surrogate(teacher, phases, chosen.kind, **chosen.block)
+    spread = None
+    if chosen.normalise:
+        first = next(images.shuffled(0, SPREAD_IMAGES, chosen.apart.seed)).pixels.to(teacher.device)
+        spread = {name: values.to(teacher.device) for name, values in states_spread(teacher, first.split(16)).items()}
     seconds = 0.0
-    stages = (
-        ("stage1", stage_1, distillation.apart, tuple(raptor.blocks)),
-        ("stage2", stage_2, distillation.joined, ()),
-    )
-    for name, objective, recipe, apart in stages:
+    for name, objective, recipe, apart in _stages(surrogate, chosen, spread):
 
-        def batches(first: int, recipe: Recipe = recipe) -> Iterator[tuple[int, Batch]]:
-            return enumerate(images.shuffled(first, recipe.batch_size, recipe.seed), first)
+        def batches(first: int, size: int, part: Part, recipe: Recipe = recipe) -> Iterator[Batch]:
+            return images.shuffled(first, size, recipe.seed, part)
 
         folder = None if out is None else out / name
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-        everything = {"phases": str(phases), "stage": name, "distillation": asdict(distillation), **(about or {})}
+        everything = {"phases": str(phases), "stage": name, "distillation": asdict(chosen), **(about or {})}
         if recipe.steps:
-            seconds += fit(raptor, objective, batches, recipe, folder, resume, everything, watch=watch, apart=apart)
-    return surrogate.eval(), seconds
+            seconds += fit(
+                surrogate.raptor, objective, batches, recipe, folder, resume, everything,
+                watch=None if watch is None else partial(watch, name),
+                apart=tuple(surrogate.raptor.blocks) if apart else (), launch=launch,
+            )  # fmt: skip
+    surrogate.record = {"phases": str(phases), "seconds": round(seconds, 1), **asdict(chosen), **(about or {})}
+    return surrogate.eval()
+
+
+def phases_from(phases: Phases | str | Any) -> Phases:
+    """Return the phases of a text, or of what `find_phases` found."""
+    if isinstance(phases, str):
+        return Phases.parse(phases)
+    return phases if isinstance(phases, Phases) else phases.segmentation.phases
+
+
+def _stages(
+    surrogate: Surrogate, chosen: Distillation, spread: Spread | None
+) -> list[tuple[str, Objective, Recipe, bool]]:
+    """Return both stages: name, objective, optimisation, and whether blocks are trained each on its own."""
+    teacher, raptor = surrogate.teacher, surrogate.raptor
+    losses = [TrajectoryLoss()] * (raptor.phases.k - 1) + [TrajectoryLoss(chosen.last_weights)]
+    joined = TrajectoryLoss(chosen.joined_weights)
+
+    def truth_of(batch: Batch) -> States:
+        with torch.no_grad():
+            return rollout(teacher, teacher.embed(batch.pixels.to(teacher.device))).states
+
+    def stage_1(batch: Batch, step: int) -> tuple[Tensor, dict[str, Tensor]]:
+        forcing = annealed(step, chosen.apart.steps, chosen.forcing, chosen.forcing_share)
+        return apart_loss(raptor, truth_of(batch), teacher.layout, losses, forcing, spread), {}
+
+    def stage_2(batch: Batch, step: int) -> tuple[Tensor, dict[str, Tensor]]:
+        return joined_loss(raptor, truth_of(batch), teacher.layout, joined, spread), {}
+
+    return [("stage1", stage_1, chosen.apart, True), ("stage2", stage_2, chosen.joined, False)]

@@ -14,7 +14,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -24,15 +23,16 @@ from raptor.training import checkpoint
 from raptor.training.checkpoint import Checkpoint
 from raptor.training.recipe import Recipe, build_optimizers
 from raptor.training.schedules import warmup_cosine
+from raptor.training.workers import Launch, Part, Workers
 
 METRICS = "metrics.jsonl"
 SAVE_EVERY = int(os.environ.get("RAPTOR_SAVE_EVERY", "200"))  # steps between checkpoints
 
 
-# What is trained: a batch to its loss and to numbers worth logging.
-Objective = Callable[[Any], tuple[Tensor, dict[str, Tensor]]]
-# Where batches come from: all of a run's batches from a given step on, the same whatever came before.
-Batches = Callable[[int], Iterator[Any]]
+# What is trained: a batch and the step that it is for, to the loss and to numbers worth logging.
+Objective = Callable[[Any, int], tuple[Tensor, dict[str, Tensor]]]
+# Where batches come from: those of all steps from a given one on, of a size, this process's part of each.
+Batches = Callable[[int, int, Part], Iterator[Any]]
 Watch = Callable[[dict[str, float]], None]
 
 
@@ -48,6 +48,7 @@ def fit(
     log_every: int = 20,
     watch: Watch | None = None,
     apart: Sequence[nn.Module] = (),
+    launch: Launch | None = None,
 ) -> float:
     """Train `model` in place; return the seconds of training, those before an interruption included.
 
@@ -71,68 +72,61 @@ def fit(
         Called with each line of the log.
     apart
         Parts of the model whose gradients are clipped each on its own, as if they were trained alone.
+    launch
+        Precision, accumulation, trackers; processes are those that `torchrun` or `accelerate launch` started.
     """
     keep_freed_memory()
+    launch = launch or Launch()
+    workers = Workers(model, objective, build_optimizers(model, recipe), launch, recipe.batch_size)
     # JSON's own types, so that what is compared is what was saved.
     config = json.loads(json.dumps({**asdict(recipe), **(about or {})}))
-    optimizers = build_optimizers(model, recipe)
     found = checkpoint.load(out, config) if out is not None and resume else None
     first, spent = 0, 0.0
     if found is not None:
         model.load_state_dict(found.model)
-        for optimizer, state in zip(optimizers, found.optimizers, strict=True):
+        for optimizer, state in zip(workers.optimizers, found.optimizers, strict=True):
             optimizer.load_state_dict(state)
         first, spent = found.step, found.seconds
-    log = _Log(None if out is None else out / METRICS, first, watch)
+    kept = out if workers.main else None
+    log = _Log(None if kept is None else kept / METRICS, first, watch if workers.main else None)
+    workers.track(out, config)
     started = time.perf_counter() - spent
 
     def keep(step: int) -> None:
-        if out is not None:
+        if kept is not None:
             seconds = time.perf_counter() - started
-            states = [optimizer.state_dict() for optimizer in optimizers]
-            checkpoint.save(Checkpoint(step, seconds, config, model.state_dict(), states), out)
+            states = [optimizer.state_dict() for optimizer in workers.optimizers]
+            checkpoint.save(Checkpoint(step, seconds, config, model.state_dict(), states), kept)
 
     model.train()
-    step, source = first, batches(first)
+    step, source = first, batches(first * launch.accumulate, recipe.batch_size // launch.accumulate, workers.part)
     with _sigterm() as asked:
         while step < recipe.steps:
-            loss, metrics = _step(apart or [model], objective, next(source), optimizers, recipe, step)
+            _set_rates(workers.optimizers, recipe, step)
+            workers.seed((recipe.seed << 32) + step)
+            loss, metrics = workers.gradient(source, step)
+            stop, loss = workers.agree(asked(), loss)
+            if not math.isfinite(loss.item()):
+                raise TrainingError(
+                    f"the loss of step {step} is {loss.item()}; the last checkpoint is kept. Lower the learning rate"
+                )
+            workers.update(apart or [model], recipe.clip)
             step += 1
             if step % log_every == 0 or step == recipe.steps:
-                log.write(step, recipe, time.perf_counter() - started, loss=loss, **metrics)
-            if asked() or step % save_every == 0 or step == recipe.steps:
+                workers.log(log.write(step, recipe, time.perf_counter() - started, loss=loss, **metrics), step)
+            if stop or step % save_every == 0 or step == recipe.steps:
                 keep(step)
-            if asked():
+            if stop:
                 raise SystemExit(128 + signal.SIGTERM)
+    workers.end()
     model.eval()
     return time.perf_counter() - started
 
 
-def _step(
-    parts: Sequence[nn.Module],
-    objective: Objective,
-    batch: Any,
-    optimizers: list[Optimizer],
-    recipe: Recipe,
-    step: int,
-) -> tuple[Tensor, dict[str, Tensor]]:
+def _set_rates(optimizers: Sequence[Optimizer], recipe: Recipe, step: int) -> None:
     factor = warmup_cosine(step, recipe.steps, recipe.warmup, recipe.floor)
     for group in (group for optimizer in optimizers for group in optimizer.param_groups):
         group["lr"] = group["peak"] * factor
-    torch.manual_seed((recipe.seed << 32) + step)
-    loss, metrics = objective(batch)
-    if not math.isfinite(loss.item()):
-        raise TrainingError(
-            f"the loss of step {step} is {loss.item()}; the last checkpoint is kept. Lower the learning rate"
-        )
-    for optimizer in optimizers:
-        optimizer.zero_grad()
-    loss.backward()
-    for part in parts:
-        nn.utils.clip_grad_norm_(part.parameters(), recipe.clip)
-    for optimizer in optimizers:
-        optimizer.step()
-    return loss.detach(), metrics
 
 
 class _Log:
@@ -146,7 +140,7 @@ class _Log:
                 "".join(line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= first)
             )
 
-    def write(self, step: int, recipe: Recipe, seconds: float, **values: Tensor) -> None:
+    def write(self, step: int, recipe: Recipe, seconds: float, **values: Tensor) -> dict[str, float]:
         line = {
             "step": step,
             **{name: value.item() for name, value in values.items()},
@@ -159,6 +153,7 @@ class _Log:
                 file.write(json.dumps(line) + "\n")
         if self.watch is not None:
             self.watch(line)
+        return line
 
 
 @contextmanager

@@ -17,6 +17,23 @@ class Recipe:
     """Warm-up and cosine, clipped gradients, AdamW; with `muon_lr` Muon for the matrices of blocks.
 
     Defaults are those of small ViTs trained from scratch (DeiT's, with beta2 lowered for short runs).
+
+    Parameters
+    ----------
+    steps, batch_size
+        Optimiser steps, images a step.
+    lr, muon_lr
+        Peak rates of AdamW and, where it is used, of Muon.
+    warmup, floor
+        Steps of linear warm-up; share of the peak that the cosine ends at.
+    weight_decay, decay_all
+        Decoupled weight decay of matrices; with `decay_all` of every parameter.
+    betas
+        AdamW's.
+    clip
+        Largest norm of the gradient; None clips nothing.
+    seed
+        Of initial weights, order of images and all else that is drawn.
     """
 
     steps: int
@@ -26,8 +43,9 @@ class Recipe:
     warmup: int = 200
     floor: float = 0.0
     weight_decay: float = 0.05
+    decay_all: bool = False
     betas: tuple[float, float] = (0.9, 0.98)
-    clip: float = 1.0
+    clip: float | None = 1.0
     seed: int = 0
 
 
@@ -43,7 +61,10 @@ def build_optimizers(model: nn.Module, recipe: Recipe) -> list[Optimizer]:
         inner = {}
     groups: list[dict[str, Any]] = [
         {"params": [p for name, p in matrices.items() if name not in inner], "weight_decay": recipe.weight_decay},
-        {"params": [p for name, p in trained.items() if name not in matrices], "weight_decay": 0.0},
+        {
+            "params": [p for name, p in trained.items() if name not in matrices],
+            "weight_decay": recipe.weight_decay if recipe.decay_all else 0.0,
+        },
     ]
     adamw = torch.optim.AdamW(_peaked(groups, recipe.lr), lr=recipe.lr, betas=recipe.betas, fused=True)
     optimizers: list[Optimizer] = [adamw]

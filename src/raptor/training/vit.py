@@ -20,6 +20,7 @@ from raptor.models.vit import ViT, ViTConfig
 from raptor.training.augment import flip, shift
 from raptor.training.loop import Watch, fit
 from raptor.training.recipe import Recipe
+from raptor.training.workers import Launch, Part
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ def train_vit(
     device: str = "cpu",
     watch: Watch | None = None,
     about: dict[str, Any] | None = None,
+    launch: Launch | None = None,
 ) -> tuple[ViT, float]:
     """Train a ViT; return it with the seconds that it took.
 
@@ -57,7 +59,7 @@ def train_vit(
         The optimisation; its seed decides the initial weights too.
     augmentation
         Mirroring alone by default.
-    out, resume, watch, about
+    out, resume, watch, about, launch
         As in `fit`.
     device
         Where to train.
@@ -69,15 +71,15 @@ def train_vit(
     torch.manual_seed(recipe.seed)
     model = ViT(config).to(chosen)
 
-    def objective(batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+    def objective(batch: Batch, step: int) -> tuple[Tensor, dict[str, Tensor]]:
         assert batch.label is not None
         pixels, label = batch.pixels.to(chosen), batch.label.to(chosen)
         logits = model(augment(pixels))
         return cross_entropy(logits, label), {"accuracy": (logits.argmax(dim=1) == label).double().mean()}
 
-    def batches(first: int) -> Iterator[Batch]:
-        return images.shuffled(first, recipe.batch_size, recipe.seed)
+    def batches(first: int, size: int, part: Part) -> Iterator[Batch]:
+        return images.shuffled(first, size, recipe.seed, part)
 
     everything = {"model": asdict(config), "augmentation": asdict(augment), **(about or {})}
-    seconds = fit(model, objective, batches, recipe, out, resume, everything, watch=watch)
+    seconds = fit(model, objective, batches, recipe, out, resume, everything, watch=watch, launch=launch)
     return model, seconds

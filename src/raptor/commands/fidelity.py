@@ -1,0 +1,69 @@
+"""What `raptor fidelity` does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from raptor.benchmarks.ratio import compare
+from raptor.data import load_images, parse_source
+from raptor.errors import OptionError
+from raptor.evaluation import fidelity
+from raptor.fidelity_result import describe_fidelity
+from raptor.flow import rollout
+from raptor.models.pretrained import RaptorModel, with_teacher
+from raptor.models.surrogate import Surrogate
+from raptor.models.teachers import load_teacher
+from raptor.options import Common
+from raptor.progress import Tracked
+from raptor.run import Run
+
+IMAGES = 5000  # held-out images unless told otherwise
+
+
+def fidelity_of(
+    source: str, data: str | None, teacher: str | None, weights: Path | None, common: Common, loading: dict[str, Any]
+) -> dict[str, Any]:
+    """Measure a saved surrogate against its teacher on held-out images."""
+    config = common.config(surrogate=source, data=data, teacher=teacher, weights=weights, **loading)
+    with Run("fidelity", config, common.out, common.seed) as run:
+        alone = load_teacher(source, common.size, device=common.device)
+        if not isinstance(alone.module, RaptorModel):
+            raise OptionError(f"{source!r} is no surrogate; give a directory that 'raptor distill --out' wrote")
+        provenance = alone.module.config.provenance
+        name = teacher or provenance["teacher"]["name"]
+        data = data or ("scenes" if name == "scenes" else None)
+        if data is None:
+            raise OptionError("fidelity is measured on images: name some with --data")
+        surrogate = with_teacher(alone.module, load_teacher(name, alone.image_size, weights, None, common.device))
+        name_of_data, split = parse_source(data)
+        # Never what it was trained on, unless a split is named.
+        pictures = load_images(
+            name_of_data, surrogate.teacher, split or "test", common.images or IMAGES, batch_size=common.batch_size,
+            seed=common.seed, **loading,
+        )  # fmt: skip
+        measured = fidelity(surrogate, Tracked(pictures, "fidelity", common.progress), common.seed)
+        body = {
+            "surrogate": source,
+            "teacher": name,
+            "data": data,
+            "phases": str(surrogate.phases),
+            **describe_fidelity(measured),
+            **runtime(surrogate, common.batch_size),
+            "damaged": pictures.damaged,
+        }
+        return run.finish(body, images=measured.by_layer.n, layers=surrogate.depth)
+
+
+@torch.no_grad()
+def runtime(surrogate: Surrogate, batch_size: int, rounds: int = 5) -> dict[str, float]:
+    """Time one pass of the surrogate and of its teacher in turn; return the ratio of medians."""
+    pixels = torch.zeros(batch_size, 3, *surrogate.teacher.image_size, device=surrogate.device)
+
+    def run(flow: Any) -> None:
+        flow.readout(rollout(flow, flow.embed(pixels), on_state=lambda layer, states: None).at(flow.depth))
+
+    ratio = compare("", lambda: run(surrogate), lambda: run(surrogate.teacher), limit=1.0, rounds=rounds)
+    return {"runtime_ratio": ratio.ratio, "runtime_rounds": rounds}

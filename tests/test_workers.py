@@ -1,0 +1,114 @@
+"""One process or two, a batch whole or in parts: the same training."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from raptor.errors import MissingDependencyError, OptionError
+from raptor.training.loop import fit
+from raptor.training.recipe import Recipe
+from raptor.training.workers import Launch
+
+RECIPE = Recipe(steps=12, batch_size=8, lr=0.02, warmup=3, seed=2)
+
+
+def trained(launch):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 1))
+
+    def batches(first, size, part):
+        place = first * size
+        while True:
+            rows = [torch.randn(6, generator=torch.Generator().manual_seed(place + i)) for i in range(size)]
+            yield torch.stack(rows[part[0] :: part[1]])
+            place += size
+
+    losses = []
+    fit(
+        model,
+        lambda batch, step: ((model(batch) - batch.sum(dim=1, keepdim=True)).square().mean(), {}),
+        batches,
+        RECIPE,
+        log_every=1,
+        watch=lambda line: losses.append(line["loss"]),
+        launch=launch,
+    )
+    return losses, model
+
+
+@pytest.mark.parametrize("accumulate", [2, 8])
+def test_a_batch_in_parts_is_the_same_step(accumulate):
+    whole, model = trained(Launch())
+    parts, other = trained(Launch(accumulate=accumulate))
+    assert parts == pytest.approx(whole, rel=1e-5)
+    for a, b in zip(model.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_half_precision_trains_nearly_the_same():
+    whole, _ = trained(Launch())
+    half, model = trained(Launch(precision="bf16"))
+    assert half != whole
+    assert half == pytest.approx(whole, rel=0.05)
+    assert all(parameter.dtype == torch.float32 for parameter in model.parameters())
+
+
+SCRIPT = """
+import json, sys
+import raptor, torch
+from raptor.data import load_images
+from raptor.models.vit import ViT, ViTConfig
+from raptor.training.distill import distill
+from raptor.training.recipes import distillation_named
+torch.manual_seed(0)
+teacher = raptor.load_teacher(ViT(ViTConfig(depth=4, width=16, heads=2, n_register=1, image_size=64)))
+images = load_images("scenes", teacher, "train", 512)
+from pathlib import Path
+import raptor.training.loop as loop
+lines = []
+fit = loop.fit
+def every(*args, **kwargs):
+    return fit(*args, **{**kwargs, "log_every": 1})
+import raptor.training.distill as module
+module.fit = every
+distill(teacher, images, "2-2", distillation_named("default", steps=10, batch_size=8),
+        watch=lambda stage, line: lines.append(line))
+if lines:
+    Path(sys.argv[1]).write_text(json.dumps([line["loss"] for line in lines]))
+"""
+
+
+def test_two_processes_are_one(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    one = [sys.executable, tmp_path / "script.py", tmp_path / "one.json"]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    two = [*launcher, tmp_path / "script.py", tmp_path / "two.json"]
+    for command in (one, two):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-2000:]
+    alone, together = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("one", "two"))
+    assert len(alone) == len(together) == 20
+    assert together == pytest.approx(alone, rel=1e-5)
+
+
+def test_what_cannot_be_is_named():
+    with pytest.raises(OptionError, match="no, bf16, fp16"):
+        Launch(precision="int8")
+    with pytest.raises(OptionError, match="at least 1 part"):
+        Launch(accumulate=0)
+    with pytest.raises(OptionError, match="tensorboard, wandb"):
+        Launch(trackers=("paper",))
+    with pytest.raises(OptionError, match="does not divide"):
+        trained(Launch(accumulate=3))
+    if importlib.util.find_spec("wandb") is None:
+        with pytest.raises(MissingDependencyError, match="pip install wandb"):
+            Launch(trackers=("wandb",))
