@@ -269,3 +269,21 @@ def test_a_relaxed_block_starts_tied_and_each_layer_learns_its_own(teacher, trut
     # r (inputs + outputs) parameters a layer and linear map.
     maps = {"teacher": [(16, 48), (16, 16), (16, 64), (64, 16)], "swiglu": [(16, 48), (16, 16), (16, 128), (64, 16)]}
     assert sum(value.numel() for value in own.values()) == 5 * 2 * sum(a + b for a, b in maps[kind])
+
+
+def test_the_untied_control_is_k_layers_at_the_ends_of_phases(teacher, truth):
+    torch.manual_seed(1)
+    control = build_surrogate(teacher, PHASES, "teacher", untied=True)
+    first = control.step(truth[:, 0], 1)
+    rolled = raptor.rollout(control, truth[:, 0]).states
+    assert torch.equal(rolled[:, 1], truth[:, 0])
+    assert torch.equal(rolled[:, 2], first)
+    assert torch.equal(rolled[:, 4], first)
+    assert torch.equal(rolled[:, 5], control.step(first, 4))
+    ends = (rolled[:, [2, 5]] - truth[:, [2, 5]]).square().mean()
+    torch.testing.assert_close(joined_loss(control.raptor, truth, teacher.layout, TrajectoryLoss()), ends)
+    alone = [(control.step(truth[:, a], b - 1) - truth[:, b]).square().mean() for a, b in ((0, 2), (2, 5))]
+    plain = TrajectoryLoss()
+    torch.testing.assert_close(apart_loss(control.raptor, truth, teacher.layout, [plain] * 2, 0.5), sum(alone))
+    tied = build_surrogate(teacher, PHASES, "teacher")
+    assert weights_of(control).numel() == weights_of(tied).numel()

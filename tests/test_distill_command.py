@@ -44,7 +44,7 @@ def test_a_surrogate_is_trained_saved_and_measured(call, vit, tmp_path):
     assert (result["phases"], result["recipe"], result["steps"], result["layers"]) == ("2-2", "default", [4, 4], 4)
     assert len(result["fidelity"]["r2"]["all"]) == 4
     code, out, err = call(
-        "fidelity", tmp_path / "a", "--data", "scenes:test", "--images", 12, "--json", "--device", "cpu"
+        "fidelity", tmp_path / "a", "--data", "scenes:test", "--images", 12, "--batch-size", 4, "--json"
     )
     assert code == 0, err
     again = json.loads(out)
@@ -176,3 +176,39 @@ def test_the_fewest_bits_are_the_fewest():
             for p, k in zip(linear.parameters(), kept, strict=True):
                 p.copy_(k)
     assert good == [False, True]
+
+
+@pytest.mark.parametrize("form", ["torch-export", "onnx"])
+@pytest.mark.parametrize("blocks", [("--kind", "teacher"), ("--kind", "swiglu"), ("--relax-rank", 2)])
+def test_exports_equal_eager(call, vit, tmp_path, form, blocks):
+    command = ("distill", vit, "--data", "scenes", "--phases", "2-2", "--out", tmp_path / "a", *blocks)
+    assert call(*command, *QUICK)[0] == 0
+    code, out, err = call("export", tmp_path / "a", "--format", form, "--out", tmp_path / "b", "--json")
+    assert code == 0, err
+    result = json.loads(out)
+    assert result["max_difference"] < 1e-4
+    assert (tmp_path / "b" / result["file"]).stat().st_size > 1000
+
+
+def test_an_export_of_no_known_format_is_refused(call, vit, tmp_path):
+    code, _, err = call("export", vit, "--format", "pickle", "--out", tmp_path / "b")
+    assert code == 2
+    assert "torch-export, onnx" in err
+    code, _, err = call("export", vit)
+    assert code == 2
+    assert "--out" in err
+
+
+def test_a_plan_counts_what_is_known(call, vit):
+    code, out, err = call("plan", vit, "--dataset-size", 1000, "--k", 2, "--epochs", 3, "--batch-size", 2, "--json")
+    assert code == 0, err
+    result = json.loads(out)
+    # States of the layers 0..4: 66 tokens of width 16 in single precision.
+    assert result["disk_if_stored"] == 1000 * 5 * 66 * 16 * 4
+    assert result["phases"] == "2-2"
+    assert result["seconds"] > 0
+    code, out, _ = call("plan", vit, "--dataset-size", 1000, "--k", 2, "--epochs", 6, "--batch-size", 2, "--json")
+    assert json.loads(out)["flops"] == 2 * result["flops"]
+    code, _, err = call("plan", vit, "--dataset-size", 1000, "--k", 9)
+    assert code == 2
+    assert "cannot be cut into 9 phases" in err

@@ -165,6 +165,7 @@ def distill(
     lr: Annotated[float | None, typer.Option(help="Peak learning rate instead of the recipe's.")] = None,
     kind: Annotated[str | None, typer.Option(help="Of blocks: teacher, swiglu or gelu.")] = None,
     relax_rank: Annotated[int, typer.Option(min=0, help="Rank of a correction of tied weights for each layer.")] = 0,
+    untied: Annotated[bool, typer.Option("--untied", help="Control: each block once, a network of k layers.")] = False,
     eval_images: Annotated[int, typer.Option(min=2, help="Held-out images to report on.")] = 1000,
     precision: Annotated[str, typer.Option(help="Of matrix products: no (as the weights), bf16 or fp16.")] = "no",
     accumulate: Annotated[int, typer.Option(min=1, help="Parts of a batch, computed one after another.")] = 1,
@@ -182,7 +183,7 @@ def distill(
     from raptor.commands.distilling import distill_model
     from raptor.commands.phases import parse_k
 
-    blocks = {"relax_rank": relax_rank} if relax_rank else {}
+    blocks = {**({"relax_rank": relax_rank} if relax_rank else {}), **({"untied": True} if untied else {})}
     result = distill_model(
         model, data, None if k is None else parse_k(k), phases, common,
         recipe={"name": recipe, "steps": steps, "lr": lr, "kind": kind, **blocks},
@@ -212,6 +213,42 @@ def fidelity(
     loading = {"image_column": image_column, "label_column": label_column, "allow_damaged": allow_damaged}
     result = fidelity_of(surrogate, data, teacher, weights, common, loading)
     common.show(result, lambda console: printing.print_fidelity(console, result, common.out))
+
+
+@app.command()
+@verb
+def export(
+    surrogate: Annotated[str, typer.Argument(help="A directory that distill wrote, or any other model.")],
+    format: Annotated[str, typer.Option(help="torch-export or onnx.")] = "torch-export",
+    weights: Weights = None,
+    *,
+    common: Common,
+) -> None:
+    """Write a surrogate for other runtimes into --out, and check it against what it was made from."""
+    from raptor.commands.exporting import export_model
+
+    result = export_model(surrogate, format, weights, common)
+    common.show(result, lambda console: printing.print_export(console, result, common.out))
+
+
+@app.command()
+@verb
+def plan(
+    model: Model,
+    dataset_size: Annotated[int, typer.Option(min=1, help="Training images.")],
+    k: Annotated[int, typer.Option(min=1, help="Number of phases.")] = 3,
+    devices: Annotated[int, typer.Option(min=1, help="How many devices such as the one at hand.")] = 1,
+    epochs: Annotated[float, typer.Option(min=0, help="Of each of the two stages.")] = 20.0,
+    recipe: Annotated[str, typer.Option(help="default, paper or released.")] = "default",
+    weights: Weights = None,
+    *,
+    common: Common,
+) -> None:
+    """What a full distillation would cost: operations, time, memory and disk, from a few steps on this device."""
+    from raptor.commands.planning import plan_distillation
+
+    result = plan_distillation(model, dataset_size, k, devices, epochs, recipe, weights, common)
+    common.show(result, lambda console: printing.print_plan(console, result))
 
 
 @app.command()

@@ -91,6 +91,19 @@ def print_fidelity(console: Console, result: dict[str, Any], out: Path | None) -
         console.print(f"result: {escape(str(out / 'result.json'))}")
 
 
+def print_export(console: Console, result: dict[str, Any], out: Path | None) -> None:
+    console.print(f"{escape(str((out or Path()) / result['file']))}: differs by {result['max_difference']:.1e} at most")
+
+
+def print_plan(console: Console, result: dict[str, Any]) -> None:
+    table = Table(title=f"{escape(result['model'])}, {result['dataset_size']:,} images", show_header=False)
+    table.add_row("operations", f"{result['flops']:.3g}")
+    table.add_row("time", f"{result['seconds'] / 3600:,.1f} hours on {result['devices']} x {escape(result['device'])}")
+    for name in ("memory", "disk", "disk_if_stored"):
+        table.add_row(name.replace("_", " "), f"{result[name] / 1e9:,.2f} GB")
+    console.print(table)
+
+
 def print_phases(console: Console, result: dict[str, Any], out: Path | None) -> None:
     for body in result.get("models", [result]):
         title = body.get("model", body.get("matrix"))

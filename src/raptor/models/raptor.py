@@ -209,16 +209,22 @@ class Raptor(nn.Module):
         Which block makes which layer.
     blocks
         One a phase, called as `block(tokens, target)`.
+    untied
+        A control: each block is applied once, for the last layer of its phase, and the states stand still before
+        it. What remains is a network of k layers with the parameters of a Raptor but without its recurrence.
     """
 
-    def __init__(self, phases: Phases, blocks: Sequence[nn.Module]):
+    def __init__(self, phases: Phases, blocks: Sequence[nn.Module], untied: bool = False):
         super().__init__()
         if len(blocks) != phases.k:
             raise ValueError(f"{phases.k} phases need {phases.k} blocks, not {len(blocks)}")
-        self.phases = phases
+        self.phases, self.untied = phases, untied
         self.blocks = nn.ModuleList(blocks)
+        self.ends = tuple(span[-1] for span in phases.ranges)
 
     def step(self, tokens: Tokens, layer: int) -> Tokens:
         """Go from `layer` to `layer + 1`."""
-        target = tokens.new_full((len(tokens),), float(layer + 1))
+        if self.untied and layer + 1 not in self.ends:
+            return tokens
+        target = tokens.new_full((tokens.shape[0],), float(layer + 1))  # `len` would fix the batch in an export
         return self.blocks[self.phases.block_of(layer + 1)](tokens, target)

@@ -72,7 +72,12 @@ class Surrogate(nn.Module):
 
 
 def build_raptor(
-    teacher: Teacher, phases: Phases, kind: str = "teacher", relax_rank: int = 0, **options: Any
+    teacher: Teacher,
+    phases: Phases,
+    kind: str = "teacher",
+    relax_rank: int = 0,
+    untied: bool = False,
+    **options: Any,
 ) -> Raptor:
     """Make the untrained tied blocks of a surrogate.
 
@@ -87,6 +92,8 @@ def build_raptor(
         variant with a plain MLP, from random weights.
     relax_rank
         Rank of a correction of the tied weights for each layer; 0 for none.
+    untied
+        The control in which each block is applied once.
     **options
         Of `SwiGLUBlock` or `TeacherBlock`.
     """
@@ -107,7 +114,7 @@ def build_raptor(
             tokens = like.new_zeros(1, teacher.layout.n_tokens, teacher.width)
             block = RelaxedBlock(block, span, relax_rank, tokens)
         blocks.append(block)
-    return Raptor(phases, blocks)
+    return Raptor(phases, blocks, untied)
 
 
 def build_surrogate(teacher: Teacher, phases: Phases, kind: str = "teacher", **options: Any) -> Surrogate:

@@ -216,7 +216,7 @@ class ViT(nn.Module):
     def embed(self, pixels: Tensor) -> Tensor:
         """Normalised pixels (B, 3, H, W) to layer 0, (B, T, D)."""
         patches = self.patch_embed(pixels) + self.pos_embed
-        prefix = torch.cat([self.cls_token, self.reg_token], dim=1).expand(len(pixels), -1, -1)
+        prefix = torch.cat([self.cls_token, self.reg_token], dim=1).expand(pixels.shape[0], -1, -1)
         return torch.cat([prefix, patches], dim=1)
 
     def step(self, tokens: Tensor, layer: int, first: int | None = None) -> Tensor:

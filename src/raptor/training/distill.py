@@ -65,15 +65,16 @@ def apart_loss(
     for block, span, loss in zip(raptor.blocks, raptor.phases.ranges, losses, strict=True):
         wanted = truth[:, span[0] : span[-1] + 1]
         own = None if spread is None else {name: by[span[0] - 1 : span[-1]] for name, by in spread.items()}
-        if forcing > 0:
+        if forcing > 0 and not raptor.untied:
             # All layers of the phase in one call: samples of a batch may be at different layers.
             inputs = truth[:, span[0] - 1 : span[-1]]
             target = torch.tensor(span, dtype=truth.dtype, device=truth.device).repeat(len(truth))
             forced = block(inputs.flatten(0, 1), target).unflatten(0, inputs.shape[:2])
             total = total + forcing * loss(forced, wanted, layout, own).mean()
-        if forcing < 1:
+        if forcing < 1 or raptor.untied:
             rolled = _roll(raptor, truth[:, span[0] - 1], span)
-            total = total + (1 - forcing) * loss(rolled, wanted, layout, own).mean()
+            share = 1.0 if raptor.untied else 1 - forcing
+            total = total + share * _mean(raptor, loss(rolled, wanted, layout, own), span)
     return total
 
 
@@ -82,7 +83,14 @@ def joined_loss(
 ) -> Tensor:
     """Return the loss of stage 2: the blocks joined, rolled out from layer 0, over all layers."""
     rolled = _roll(raptor, truth[:, 0], range(1, raptor.phases.depth + 1))
-    return loss(rolled, truth[:, 1:], layout, spread).mean()
+    return _mean(raptor, loss(rolled, truth[:, 1:], layout, spread), range(1, raptor.phases.depth + 1))
+
+
+def _mean(raptor: Raptor, by_layer: Float[Tensor, " layers"], layers: range) -> Tensor:
+    """Return the mean over layers; an untied control has states of its own at the ends of phases alone."""
+    if raptor.untied:
+        by_layer = by_layer[[layers.index(end) for end in raptor.ends if end in layers]]
+    return by_layer.mean()
 
 
 def _roll(raptor: Raptor, tokens: Tensor, layers: range) -> States:

@@ -1,0 +1,107 @@
+"""What `raptor plan` does."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from raptor.complexity import count_flops, count_parameters
+from raptor.errors import OptionError
+from raptor.flow import rollout
+from raptor.models.surrogate import build_surrogate
+from raptor.models.teachers import load_teacher
+from raptor.models.teachers.teacher import Teacher
+from raptor.options import Common
+from raptor.phases import Phases
+from raptor.run import Run
+from raptor.training.distill import joined_loss
+from raptor.training.losses import TrajectoryLoss
+from raptor.training.recipes import distillation_named
+
+ROUNDS = 3  # timed steps, after one that is not
+
+
+def plan_distillation(
+    model: str,
+    dataset_size: int,
+    k: int,
+    devices: int,
+    epochs: float,
+    recipe: str,
+    weights: Path | None,
+    common: Common,
+) -> dict[str, Any]:
+    """Estimate a full distillation of two stages from a few steps on the device at hand."""
+    config = common.config(
+        model=model, dataset_size=dataset_size, k=k, devices=devices, epochs=epochs, recipe=recipe, weights=weights
+    )
+    with Run("plan", config, common.out, common.seed) as run:
+        teacher = load_teacher(model, common.size, weights, device=common.device)
+        if k > teacher.depth:
+            raise OptionError(f"{teacher.depth} layers cannot be cut into {k} phases")
+        chosen = distillation_named(recipe)
+        # What a step costs hardly depends on where the cuts are: phases as equal as can be.
+        cuts = [round(teacher.depth * j / k) for j in range(1, k)]
+        phases = Phases.from_boundaries(cuts, teacher.depth)
+        surrogate = build_surrogate(teacher, phases, chosen.kind, **chosen.block)
+        pixels = torch.randn(common.batch_size, 3, *teacher.image_size, device=teacher.device)
+        loss = TrajectoryLoss(chosen.joined_weights)
+        seconds, saved = _calibrate(teacher, surrogate.raptor, pixels, loss)
+        images = 2 * epochs * dataset_size
+        states = (teacher.depth + 1) * teacher.layout.n_tokens * teacher.width * 4
+        trained = count_parameters(surrogate.raptor)
+        one = {name: count_flops(flow, pixels[:1]) for name, flow in (("s", surrogate), ("t", teacher))}
+        body = {
+            "model": teacher.name,
+            "recipe": recipe,
+            "phases": str(phases),
+            "dataset_size": dataset_size,
+            "epochs": epochs,
+            "devices": devices,
+            "device": str(teacher.device),
+            # The teacher forward; the surrogate forward and, at twice that, backward.
+            "flops": images * (one["t"] + 3 * one["s"]),
+            "seconds": images * seconds / common.batch_size / devices,
+            # Weights of the teacher; weights, gradients and two moments of the blocks; activations; true states.
+            "memory": 4 * count_parameters(teacher.module) + 16 * trained + saved + common.batch_size * states,
+            # The surrogate, and one checkpoint a stage with both moments.
+            "disk": 4 * count_parameters(surrogate.raptor) + 2 * 12 * trained,
+            "disk_if_stored": dataset_size * states,
+            "calibration": {"batch_size": common.batch_size, "step_seconds": seconds, "rounds": ROUNDS},
+        }
+        return run.finish(body, images=0, layers=teacher.depth)
+
+
+def _calibrate(teacher: Teacher, raptor: Any, pixels: torch.Tensor, loss: TrajectoryLoss) -> tuple[float, int]:
+    """Return the median seconds of a step of stage 2, and the bytes of activations that its backward pass keeps."""
+    saved = 0
+    seen: set[int] = set()
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        nonlocal saved
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in seen:
+            seen.add(storage.data_ptr())
+            saved += storage.nbytes()
+        return tensor
+
+    def step() -> None:
+        with torch.no_grad():
+            truth = rollout(teacher, teacher.embed(pixels)).states
+        joined_loss(raptor, truth, teacher.layout, loss).backward()
+        if pixels.device.type == "cuda":
+            torch.cuda.synchronize()
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        step()
+    times = []
+    for _ in range(ROUNDS):
+        raptor.zero_grad()
+        start = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times), saved
