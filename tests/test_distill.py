@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import random
+import resource
+import signal
+import time
+from functools import partial
+
 import pytest
 import torch
 
 import raptor
+import raptor.training.distill as distill_module
 from raptor.data import load_images
-from raptor.errors import DataError, LayerError, OptionError, PhaseError
+from raptor.errors import DataError, LayerError, OptionError, OutputError, PhaseError
 from raptor.models.surrogate import build_surrogate
 from raptor.models.vit import ViT, ViTConfig
 from raptor.phases import Phases
@@ -287,3 +295,53 @@ def test_the_untied_control_is_k_layers_at_the_ends_of_phases(teacher, truth):
     torch.testing.assert_close(apart_loss(control.raptor, truth, teacher.layout, [plain] * 2, 0.5), sum(alone))
     tied = build_surrogate(teacher, PHASES, "teacher")
     assert weights_of(control).numel() == weights_of(tied).numel()
+
+
+def test_killed_ten_times_it_ends_as_if_nothing_had_happened(tmp_path, monkeypatch):
+    """SIGKILL at random moments of both stages, checkpoints every third step."""
+    monkeypatch.setattr(distill_module, "fit", partial(distill_module.fit, save_every=3))
+    recipe = Recipe(steps=40, batch_size=4, lr=1e-3, warmup=2)
+    plan_of = plan(apart=recipe, joined=recipe)
+    teacher = small_teacher()
+    whole = weights_of(distill(teacher, scenes(teacher), Phases((2, 2)), plan_of))
+
+    def child():
+        distill(teacher, scenes(teacher), Phases((2, 2)), plan_of, out=tmp_path, resume=True)
+
+    chance = random.Random(0)
+    for _ in range(10):
+        process = multiprocessing.get_context("fork").Process(target=child)
+        process.start()
+        time.sleep(chance.uniform(0.05, 0.6))
+        process.kill()
+        process.join()
+    resumed = distill(teacher, scenes(teacher), Phases((2, 2)), plan_of, out=tmp_path, resume=True)
+    assert torch.equal(whole, weights_of(resumed))
+
+
+def test_a_full_disk_keeps_the_checkpoint_before(tmp_path, monkeypatch):
+    """A limit on the size of files stands for the disk: the first checkpoint fits, what comes later does not."""
+    monkeypatch.setattr(distill_module, "fit", partial(distill_module.fit, save_every=2))
+    teacher = small_teacher()
+    first = plan(apart=Recipe(steps=2, batch_size=4, warmup=1), joined=Recipe(steps=0))
+    distill(teacher, scenes(teacher), Phases((2, 2)), first, out=tmp_path)
+    kept = (tmp_path / "stage1/checkpoint.pt").read_bytes()
+
+    def child(queue):
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(kept) // 2, len(kept) // 2))
+        try:
+            distill(teacher, scenes(teacher), Phases((2, 2)), first, out=tmp_path)
+        except OutputError as error:
+            queue.put(str(error))
+
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    process = context.Process(target=child, args=(queue,))
+    process.start()
+    message = queue.get(timeout=60)
+    process.join()
+    assert "cannot be written" in message
+    assert "\n" not in message
+    assert (tmp_path / "stage1/checkpoint.pt").read_bytes() == kept
+    assert [path.name for path in (tmp_path / "stage1").iterdir() if path.suffix not in (".pt", ".jsonl")] == []

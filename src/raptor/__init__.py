@@ -31,6 +31,7 @@ _HOME = {
     "find_phases": "raptor.selection",
     "inspect": "raptor.inspection",
     "distill": "raptor.training.distill",
+    "distillation_named": "raptor.training.recipes",
     "fidelity": "raptor.evaluation",
     "Surrogate": "raptor.models.surrogate",
     "RaptorModel": "raptor.models.pretrained",

@@ -42,11 +42,14 @@ def best_boundaries(values: Values, table: Float[np.ndarray, "k1 n places"], k: 
     place = np.zeros(len(values), dtype=int)
     ends = np.empty((len(values), k), dtype=int)
     for index, left in enumerate(range(k - 1, -1, -1)):
-        totals = values[rows, place] + table[left]
-        # The first that is best up to rounding: ties go to the earliest boundary on every machine.
-        place = np.argmax(totals >= totals.max(axis=1, keepdims=True) - 10.0**-DIGITS, axis=1)
+        place = _first_best(values[rows, place] + table[left])
         ends[:, index] = place
     return ends
+
+
+def _first_best(totals: Float[np.ndarray, "n places"]) -> Int[np.ndarray, " n"]:
+    """Return the first place of each row that is best up to rounding: ties go to the earliest boundary everywhere."""
+    return np.argmax(totals >= totals.max(axis=1, keepdims=True) - 10.0**-DIGITS, axis=1)
 
 
 Ends = tuple[int, ...]
@@ -80,8 +83,14 @@ def total_value(values: NDArray[Any], ends: Ends) -> float:
 
 
 def _dynamic(values: NDArray[Any], k: int) -> dict[int, Ends]:
-    table = best_suffixes(values[None], k)
-    return {j: tuple(best_boundaries(values[None], table, j)[0].tolist()) for j in range(1, k + 1)}
+    table = best_suffixes(values[None], k)[:, 0]
+    place, ends = np.zeros(k, dtype=int), np.zeros((k, k), dtype=int)
+    for index in range(k):
+        # Row j is the partition into j + 1 segments; those that have a segment number `index` take it together.
+        rows = np.arange(index, k)
+        place[rows] = _first_best(values[place[rows]] + table[rows - index])
+        ends[rows, index] = place[rows]
+    return {j + 1: tuple(ends[j, : j + 1].tolist()) for j in range(k)}
 
 
 def _exhaustive(values: NDArray[Any], k: int) -> dict[int, Ends]:

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from raptor.benchmarks.distillation import (
+    default_block_small,
+    default_block_wide,
+    inference,
+    same_block_small,
+    same_block_wide,
+)
 from raptor.benchmarks.phases import segmentation_against_ruptures, similarity_against_forward
 from raptor.benchmarks.ratio import Ratio
 from raptor.benchmarks.rollout import rollout_against_forward
@@ -16,4 +23,9 @@ BENCHMARKS: dict[str, Callable[[], Ratio]] = {
     "training-step": step_against_products,
     "similarity": similarity_against_forward,
     "segmentation": segmentation_against_ruptures,
+    "distillation-same-192": same_block_small,
+    "distillation-same-384": same_block_wide,
+    "distillation-default-192": default_block_small,
+    "distillation-default-384": default_block_wide,
+    "inference": inference,
 }

@@ -22,8 +22,8 @@ from raptor.models.vit import Attention, LayerScale
 from raptor.phases import Phases
 
 Tokens = Float[Tensor, "batch tokens width"]
-# The layer that each sample is to become, 1..L.
-Target = Float[Tensor, " batch"]
+# The layer that is to be made, 1..L: one for all samples, or one each.
+Target = Float[Tensor, " targets"]
 
 HIDDEN = 16  # width of the map from a layer's number to its scales, as released
 DEPTH_STD = 1e-4  # of its last layer, as released
@@ -51,9 +51,22 @@ class DepthScale(nn.Module):
         nn.init.normal_(last.bias, std=std)
 
     def forward(self, target: Target) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the three factors, (batch, 1, width) each."""
-        attention, mlp, output = (1 + self.t_proj(target[:, None]))[:, None].chunk(3, dim=-1)
+        """Return the three factors, (targets, 1, width) each."""
+        first, activation, last = self.t_proj
+        hidden = activation(first(target[:, None]))
+        # A product of a matrix with one vector rounds by where its weights lie in memory; a sum does not.
+        scales = last(hidden) if target.shape[0] > 1 else (last.weight * hidden).sum(dim=-1)[None] + last.bias
+        attention, mlp, output = (1 + scales)[:, None].chunk(3, dim=-1)
         return attention, mlp, output
+
+
+def scaled(linear: nn.Module, x: Tensor, scale: Float[Tensor, "targets 1 width"]) -> Tensor:
+    """Return linear(x) * scale; where all samples share the scale it goes into the weights, which are far fewer."""
+    if isinstance(linear, nn.Linear) and scale.shape[0] == 1:
+        factor = scale.flatten()
+        bias = None if linear.bias is None else factor * linear.bias
+        return F.linear(x, factor[:, None] * linear.weight, bias)
+    return linear(x) * scale
 
 
 class Gated(nn.Module):
@@ -104,12 +117,22 @@ class SwiGLUBlock(nn.Module):
 
     def forward(self, tokens: Tokens, target: Target) -> Tokens:
         """Go from a layer to the next; samples of one batch may be at different layers."""
+        attention, mlp, output = self._factors(tokens, target)
+        tokens = tokens + scaled(self.attn.proj, self.attn.mix(self.norm1(tokens)), attention)
+        hidden = self.mlp[1](self.mlp[0](self.norm2(tokens)))
+        tokens = tokens + scaled(self.mlp[2], hidden, mlp)
+        return tokens if output is None else output * tokens
+
+    def _factors(self, tokens: Tokens, target: Target) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return what multiplies attention, the MLP and the output: depth scaling and LayerScale in one."""
+        first, second = (
+            ls.gamma.view(1, 1, -1) if isinstance(ls, LayerScale) else tokens.new_ones(1, 1, 1)
+            for ls in (self.ls1, self.ls2)
+        )
         if self.depth_scale is None:
-            tokens = tokens + self.ls1(self.attn(self.norm1(tokens)))
-            return tokens + self.ls2(self.mlp(self.norm2(tokens)))
+            return first, second, None
         attention, mlp, output = self.depth_scale(target)
-        tokens = tokens + attention * self.ls1(self.attn(self.norm1(tokens)))
-        return output * (tokens + mlp * self.ls2(self.mlp(self.norm2(tokens))))
+        return attention * first, mlp * second, output
 
 
 class Scaled(nn.Module):
@@ -120,11 +143,11 @@ class Scaled(nn.Module):
     def __init__(self, linear: nn.Module):
         super().__init__()
         self.linear = linear
-        self.register_buffer("scale", torch.ones(()), persistent=False)
+        self.register_buffer("scale", torch.ones(1, 1, 1), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """Scale the features of the output."""
-        return self.linear(x) * self.scale
+        return scaled(self.linear, x, self.scale)
 
 
 def output_projections(block: nn.Module, width: int) -> tuple[str, str]:
@@ -226,5 +249,5 @@ class Raptor(nn.Module):
         """Go from `layer` to `layer + 1`."""
         if self.untied and layer + 1 not in self.ends:
             return tokens
-        target = tokens.new_full((tokens.shape[0],), float(layer + 1))  # `len` would fix the batch in an export
+        target = tokens.new_full((1,), float(layer + 1))
         return self.blocks[self.phases.block_of(layer + 1)](tokens, target)

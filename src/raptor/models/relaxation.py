@@ -56,10 +56,10 @@ class RelaxedBlock(nn.Module):
     rank
         Of the corrections.
     tokens
-        Any tokens of the teacher's shape: the block is run once on them, to see which of its linear maps are called.
+        Of two images, in the teacher's shape: the block is run once on them, to see which linear maps it calls.
     """
 
-    def __init__(self, block: nn.Module, span: range, rank: int, tokens: Float[Tensor, "one tokens width"]):
+    def __init__(self, block: nn.Module, span: range, rank: int, tokens: Float[Tensor, "two tokens width"]):
         super().__init__()
         self.block, self.first = block, span[0]
         self.relaxed = called_linears(block, tokens, span[0])
@@ -70,7 +70,7 @@ class RelaxedBlock(nn.Module):
             setattr(block.get_submodule(parent), leaf, Relaxed(linear, len(span), rank))
 
     def forward(
-        self, tokens: Float[Tensor, "batch tokens width"], target: Float[Tensor, " batch"]
+        self, tokens: Float[Tensor, "batch tokens width"], target: Float[Tensor, " targets"]
     ) -> Float[Tensor, "batch tokens width"]:
         """Go from a layer to the next; samples of one batch may be at different layers."""
         layer = target.long() - self.first
@@ -78,7 +78,7 @@ class RelaxedBlock(nn.Module):
 
 
 @torch.no_grad()
-def called_linears(block: nn.Module, tokens: Float[Tensor, "one tokens width"], layer: int) -> tuple[str, ...]:
+def called_linears(block: nn.Module, tokens: Float[Tensor, "two tokens width"], layer: int) -> tuple[str, ...]:
     """Name the linear maps that a block calls; some libraries use the weights of one without calling it.
 
     The map from a layer's number to its scales is left out: it knows its layer already.
@@ -89,6 +89,7 @@ def called_linears(block: nn.Module, tokens: Float[Tensor, "one tokens width"], 
         for name, module in block.named_modules()
         if isinstance(module, nn.Linear) and not name.startswith("depth_scale.")
     ]
+    # A target for each sample: a scale that all share would go into the weights of a map that is then not called.
     block(tokens, tokens.new_full((len(tokens),), float(layer)))
     for hook in hooks:
         hook.remove()

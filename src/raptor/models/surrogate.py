@@ -111,7 +111,7 @@ def build_raptor(
         block = block.to(next(teacher.module.parameters()))  # its device and precision
         if relax_rank:
             like = next(block.parameters())
-            tokens = like.new_zeros(1, teacher.layout.n_tokens, teacher.width)
+            tokens = like.new_zeros(2, teacher.layout.n_tokens, teacher.width)
             block = RelaxedBlock(block, span, relax_rank, tokens)
         blocks.append(block)
     return Raptor(phases, blocks, untied)

@@ -88,6 +88,10 @@ class Attention(nn.Module):
         self.proj = nn.Linear(width, width)
 
     def forward(self, tokens: Tensor, first: int | None = None) -> Tensor:
+        return cast(Tensor, self.proj(self.mix(tokens, first)))
+
+    def mix(self, tokens: Tensor, first: int | None = None) -> Tensor:
+        """Everything before the output projection."""
         d = tokens.shape[-1]
         if first is None:
             q, k, v = self._by_head(self.qkv(tokens), 3)
@@ -95,9 +99,7 @@ class Attention(nn.Module):
             (q_weight, kv_weight), (q_bias, kv_bias) = (p.split([d, 2 * d]) for p in (self.qkv.weight, self.qkv.bias))
             (q,) = self._by_head(F.linear(tokens[:, :first], q_weight, q_bias), 1)
             k, v = self._by_head(F.linear(tokens, kv_weight, kv_bias), 2)
-        mixed = F.scaled_dot_product_attention(q, k, v)
-        out: Tensor = self.proj(mixed.transpose(1, 2).flatten(2))
-        return out
+        return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
 
     def _by_head(self, features: Tensor, n: int) -> tuple[Tensor, ...]:
         """Part (B, T, n D) into n tensors (B, heads, T, D / heads)."""

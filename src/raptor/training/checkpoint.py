@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from raptor.errors import ResumeError
+from raptor.errors import OutputError, ResumeError, one_line
 from raptor.files import writing
 
 NAME = "checkpoint.pt"
@@ -30,8 +30,15 @@ class Checkpoint:
 
 def save(checkpoint: Checkpoint, out: Path) -> None:
     """Write the checkpoint; until it is whole, the one before stays."""
-    with writing(out / NAME) as file:
-        torch.save(vars(checkpoint), file)
+    try:
+        with writing(out / NAME) as file:
+            torch.save(vars(checkpoint), file)
+    except (OSError, RuntimeError) as error:
+        # A full disk comes as either: torch's own writer notices that too little was written.
+        raise OutputError(
+            f"the checkpoint of step {checkpoint.step} cannot be written to {str(out)!r} ({one_line(error)}); the one "
+            "before it is whole: make room and go on with --resume"
+        ) from error
 
 
 def load(out: Path, config: dict[str, Any]) -> Checkpoint | None:

@@ -93,13 +93,13 @@ def _mean(raptor: Raptor, by_layer: Float[Tensor, " layers"], layers: range) -> 
     return by_layer.mean()
 
 
-def _roll(raptor: Raptor, tokens: Tensor, layers: range) -> States:
+def _roll(raptor: Raptor, tokens: Tensor, layers: range) -> list[Tensor]:
     """Return the surrogate's own states at `layers`, from true states at the layer before the first."""
     states = []
     for layer in layers:
         tokens = raptor.step(tokens, layer - 1)
         states.append(tokens)
-    return torch.stack(states, dim=1)
+    return states
 
 
 def distill(
@@ -112,6 +112,7 @@ def distill(
     watch: Callable[[str, dict[str, float]], None] | None = None,
     about: dict[str, Any] | None = None,
     launch: Launch | None = None,
+    start: Surrogate | None = None,
 ) -> Surrogate:
     """Train a surrogate of a teacher.
 
@@ -129,6 +130,8 @@ def distill(
         As in `fit`; each stage has a directory of its own in `out`.
     watch
         Called with the name of the stage and each line of its log.
+    start
+        A surrogate with these phases to go on from, trained in place; by default a new one.
 
     Returns
     -------
@@ -138,7 +141,7 @@ def distill(
     chosen = distillation or distillation_named("default")
     phases = phases_from(phases)
     torch.manual_seed(chosen.apart.seed)
-    surrogate = build_surrogate(teacher, phases, chosen.kind, **chosen.block)
+    surrogate = start or build_surrogate(teacher, phases, chosen.kind, **chosen.block)
     spread = None
     if chosen.normalise:
         first = next(images.shuffled(0, SPREAD_IMAGES, chosen.apart.seed)).pixels.to(teacher.device)

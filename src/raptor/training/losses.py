@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import mse_loss
 
 from raptor.errors import DataError, OptionError
 from raptor.flow import DepthFlow, layers_of, pixels_of
@@ -38,30 +39,34 @@ class TrajectoryLoss:
             raise OptionError(f"token weights are at least 0, for {', '.join(GROUPS)}; not {dict(self.weights or {})}")
 
     def __call__(
-        self, predicted: States, truth: States, layout: TokenLayout, spread: Spread | None = None
+        self, predicted: States | list[Tensor], truth: States, layout: TokenLayout, spread: Spread | None = None
     ) -> Float[Tensor, " layers"]:
         """Return the mean squared error of each layer, over images, tokens and features.
 
         With `spread` the error of each group is divided by its variance at that layer: a loss is then 1 - R2, and
-        early layers count as much as late ones, whose norms may be thirty times theirs.
+        early layers count as much as late ones, whose norms may be thirty times theirs. Predicted states may come as
+        a list, one tensor a layer.
         """
+        by_token = _errors(predicted, truth)
         if self.weights is None:
-            return _error(predicted, truth, spread["all"] if spread else None)
+            return by_token.mean(dim=1) / (spread["all"] if spread else 1)
         present = {name: self.weights.get(name, 0.0) for name in layout.slices}
         total = sum(present.values())
         if total == 0:
             raise OptionError(f"no token of this model counts: it has {', '.join(present)}, weights are {self.weights}")
         parts = [
-            weight / total * _error(predicted[:, :, where], truth[:, :, where], spread[name] if spread else None)
+            weight / total * by_token[:, where].mean(dim=1) / (spread[name] if spread else 1)
             for (name, where), weight in zip(layout.slices.items(), present.values(), strict=True)
-            if weight > 0  # nothing is computed whose weight is 0
         ]
-        return sum(parts[1:], start=parts[0])
+        return torch.stack(parts).sum(dim=0)
 
 
-def _error(predicted: States, truth: States, spread: Float[Tensor, " layers"] | None) -> Float[Tensor, " layers"]:
-    error = (predicted - truth).square().mean(dim=(0, 2, 3))
-    return error if spread is None else error / spread
+def _errors(predicted: States | list[Tensor], truth: States) -> Float[Tensor, "layers tokens"]:
+    """Return the mean squared error of each layer and token; groups are made of these few numbers, not of states."""
+    if isinstance(predicted, Tensor):
+        return mse_loss(predicted, truth, reduction="none").mean(dim=(0, 3))
+    errors = [mse_loss(state, truth[:, i], reduction="none").mean(dim=(0, 2)) for i, state in enumerate(predicted)]
+    return torch.stack(errors)
 
 
 @torch.no_grad()

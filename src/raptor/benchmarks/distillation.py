@@ -1,0 +1,142 @@
+"""A step of distillation against a plain re-statement of the released one, on the same states; inference too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import mse_loss, silu
+
+from raptor.benchmarks.ratio import Ratio, compare
+from raptor.benchmarks.rollout import dinov2_small
+from raptor.flow import DepthFlow, rollout
+from raptor.models.surrogate import Surrogate, build_surrogate
+from raptor.models.teachers import load_teacher
+from raptor.models.vit import ViT, ViTConfig
+from raptor.phases import Phases
+from raptor.training.distill import joined_loss
+from raptor.training.losses import TrajectoryLoss
+from raptor.training.recipe import build_optimizers
+from raptor.training.recipes import JOINED_WEIGHTS, distillation_named
+
+PHASES = Phases((7, 3, 2))
+BATCH = 16
+
+
+class PlainBlock(nn.Module):
+    """The paper's block as one would first write it: torch's attention module, which returns its weights too."""
+
+    def __init__(self, width: int, heads: int):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attn = nn.MultiheadAttention(width, heads, batch_first=True)
+        self.inner, self.outer = nn.Linear(width, 8 * width), nn.Linear(4 * width, width)
+        self.gamma1, self.gamma2 = (nn.Parameter(torch.full((width,), 1e-5)) for _ in range(2))
+        self.t_proj = nn.Sequential(nn.Linear(1, 16), nn.SiLU(), nn.Linear(16, 3 * width))
+
+    def forward(self, tokens: Tensor, layer: int) -> Tensor:
+        """Make one layer."""
+        time = torch.full((len(tokens), 1), float(layer), device=tokens.device)
+        first, second, whole = (1 + self.t_proj(time))[:, None].chunk(3, dim=-1)
+        normed = self.norm1(tokens)
+        tokens = tokens + first * self.gamma1 * self.attn(normed, normed, normed)[0]
+        gate, value = self.inner(self.norm2(tokens)).chunk(2, dim=-1)
+        return whole * (tokens + second * self.gamma2 * self.outer(silu(gate) * value))
+
+
+def _plain_step(width: int, heads: int, truth: Tensor, n_register: int) -> Callable[[], None]:
+    """Return the released step of stage 2: roll out, weighted errors layer by layer, clip, AdamW."""
+    torch.manual_seed(0)
+    blocks = nn.ModuleList(PlainBlock(width, heads) for _ in PHASES.lengths)
+    optimizer = torch.optim.AdamW(blocks.parameters(), lr=3e-4, weight_decay=1e-4)
+    groups = {"cls": slice(0, 1), "patch": slice(1 + n_register, None)}
+    if n_register:
+        groups["register"] = slice(1, 1 + n_register)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        tokens, losses = truth[:, 0], []
+        for layer in range(1, PHASES.depth + 1):
+            tokens = blocks[PHASES.block_of(layer)](tokens, layer)
+            target = truth[:, layer]
+            parts = {name: mse_loss(tokens[:, where], target[:, where]) for name, where in groups.items()}
+            losses.append(torch.stack([JOINED_WEIGHTS[name] * part for name, part in parts.items()]).sum())
+        torch.stack(losses).mean().backward()
+        nn.utils.clip_grad_norm_(blocks.parameters(), 1.0)
+        optimizer.step()
+
+    return step
+
+
+def _surrogate(width: int, heads: int, side: int, n_register: int, recipe: str) -> Surrogate:
+    torch.manual_seed(0)
+    config = ViTConfig(image_size=8 * side, width=width, heads=heads, n_register=n_register)
+    chosen = distillation_named(recipe)
+    return build_surrogate(load_teacher(ViT(config)), PHASES, chosen.kind, **chosen.block)
+
+
+def _our_step(surrogate: Surrogate, truth: Tensor, recipe: str) -> Callable[[], None]:
+    """Return our own step of stage 2."""
+    chosen = distillation_named(recipe)
+    optimizers = build_optimizers(surrogate.raptor, chosen.joined)
+    loss = TrajectoryLoss(chosen.joined_weights)
+
+    def step() -> None:
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        joined_loss(surrogate.raptor, truth, surrogate.layout, loss).backward()
+        nn.utils.clip_grad_norm_(surrogate.raptor.parameters(), 1.0)
+        for optimizer in optimizers:
+            optimizer.step()
+
+    return step
+
+
+def _against_released(recipe: str, width: int, heads: int, side: int, n_register: int, limit: float) -> Ratio:
+    surrogate = _surrogate(width, heads, side, n_register, recipe)
+    side_pixels = surrogate.teacher.image_size
+    with torch.no_grad():
+        truth = rollout(surrogate.teacher, surrogate.embed(torch.randn(BATCH, 3, *side_pixels))).states
+    ours, theirs = _our_step(surrogate, truth, recipe), _plain_step(width, heads, truth, n_register)
+    kind = distillation_named(recipe).kind
+    tokens = surrogate.layout.n_tokens
+    return compare(
+        f"a step with blocks of kind {kind} against the released one, width {width}, {tokens} tokens",
+        ours,
+        theirs,
+        limit,
+    )
+
+
+def same_block_small() -> Ratio:
+    """The same block at width 192 and 65 tokens."""
+    return _against_released("released", 192, 3, side=8, n_register=0, limit=1 / 1.10)
+
+
+def same_block_wide() -> Ratio:
+    """The same block at width 384 and 54 tokens."""
+    return _against_released("released", 384, 6, side=7, n_register=4, limit=1 / 1.03)
+
+
+def default_block_small() -> Ratio:
+    """The default kind at width 192 and 65 tokens."""
+    return _against_released("default", 192, 3, side=8, n_register=0, limit=1 / 1.3)
+
+
+def default_block_wide() -> Ratio:
+    """The default kind at width 384 and 54 tokens."""
+    return _against_released("default", 384, 6, side=7, n_register=4, limit=1 / 1.3)
+
+
+def inference() -> Ratio:
+    """A surrogate of the default kind against its teacher, a DINOv2-S."""
+    _, teacher, pixels = dinov2_small()
+    surrogate = build_surrogate(teacher, PHASES, distillation_named("default").kind).eval()
+
+    @torch.no_grad()
+    def run(flow: DepthFlow) -> Tensor:
+        return flow.readout(rollout(flow, flow.embed(pixels), on_state=lambda layer, states: None).at(flow.depth))
+
+    name = "inference of a surrogate of DINOv2-S against its teacher"
+    return compare(name, lambda: run(surrogate), lambda: run(teacher), limit=1.03, rounds=31)
