@@ -131,7 +131,7 @@ def mistakes(tmp_path, model, photos):
         "out is a file": (["inspect", model, "--out", tmp_path / "file"], "cannot write"),
         "seed too large": (["inspect", model, "--seed", "99999999999999999999"], "seed"),
         "model with a long name": (["inspect", "x" * 300], "neither a directory"),
-        "out is the model": (["inspect", model, "--out", model], "config.json of something else"),
+        "out is the model": (["inspect", model, "--out", model], "a model or a run of another command"),
         "out is the data": (["inspect", model, "--data", photos, "--out", photos / "run"], "lies in the data"),
         "size of a verb without": (["doctor", "--image-size", "big"], "224 or 480x640"),
         "another width": (["inspect", another_width(tmp_path, model)], "'embeddings.cls_token' has shape"),

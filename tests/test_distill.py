@@ -15,7 +15,7 @@ import torch
 import raptor
 import raptor.training.distill as distill_module
 from raptor.data import load_images
-from raptor.errors import DataError, LayerError, OptionError, OutputError, PhaseError
+from raptor.errors import DataError, LayerError, OptionError, OutputError, PhaseError, ResumeError
 from raptor.models.surrogate import build_surrogate
 from raptor.models.vit import ViT, ViTConfig
 from raptor.phases import Phases
@@ -25,6 +25,7 @@ from raptor.training.losses import TrajectoryLoss, states_spread
 from raptor.training.recipe import Recipe
 from raptor.training.recipes import Distillation, distillation_named
 from raptor.training.schedules import annealed
+from raptor.training.workers import Launch
 
 LAYOUT = TokenLayout(n_cls=1, n_register=2, grid=(2, 2))
 PHASES = Phases((2, 3))
@@ -240,6 +241,12 @@ def test_recipes_are_the_published_numbers():
         distillation_named("best")
 
 
+def test_rates_can_be_changed_and_muon_left_out():
+    changed = distillation_named("released", lr=1e-2, muon_lr=3e-3)
+    assert (changed.apart.lr, changed.joined.muon_lr) == (1e-2, 3e-3)
+    assert distillation_named("default", muon_lr=0).apart.muon_lr is None
+
+
 def test_options_of_blocks_go_with_their_kind():
     changed = distillation_named("released", layer_scale=0.1)
     assert changed.block == {"mlp_ratio": 4.0, "layer_scale": 0.1}
@@ -308,13 +315,16 @@ def test_killed_ten_times_it_ends_as_if_nothing_had_happened(tmp_path, monkeypat
     def child():
         distill(teacher, scenes(teacher), Phases((2, 2)), plan_of, out=tmp_path, resume=True)
 
-    chance = random.Random(0)
+    chance, reached = random.Random(0), []
     for _ in range(10):
         process = multiprocessing.get_context("fork").Process(target=child)
         process.start()
-        time.sleep(chance.uniform(0.05, 0.6))
+        time.sleep(chance.uniform(0.1, 0.8))
         process.kill()
         process.join()
+        kept = [torch.load(path, weights_only=True)["step"] for path in sorted(tmp_path.glob("stage*/checkpoint.pt"))]
+        reached.append(sum(kept))
+    assert any(0 < steps < 80 for steps in reached), reached  # some were in the middle
     resumed = distill(teacher, scenes(teacher), Phases((2, 2)), plan_of, out=tmp_path, resume=True)
     assert torch.equal(whole, weights_of(resumed))
 
@@ -345,3 +355,21 @@ def test_a_full_disk_keeps_the_checkpoint_before(tmp_path, monkeypatch):
     assert "\n" not in message
     assert (tmp_path / "stage1/checkpoint.pt").read_bytes() == kept
     assert [path.name for path in (tmp_path / "stage1").iterdir() if path.suffix not in (".pt", ".jsonl")] == []
+
+
+def test_a_run_of_another_teacher_is_not_resumed(tmp_path):
+    teacher = small_teacher()
+    distill(teacher, scenes(teacher), Phases((2, 2)), plan(), out=tmp_path)
+    torch.manual_seed(5)
+    other = raptor.load_teacher(ViT(ViTConfig(depth=4, width=16, heads=2, n_register=1)))
+    with pytest.raises(ResumeError, match="was started with teacher"):
+        distill(other, scenes(other), Phases((2, 2)), plan(), out=tmp_path, resume=True)
+    layout = Launch(accumulate=2)
+    with pytest.raises(ResumeError, match="was started with launch"):
+        distill(teacher, scenes(teacher), Phases((2, 2)), plan(), out=tmp_path, resume=True, launch=layout)
+
+
+@pytest.mark.parametrize("rate", [-1.0, 0.0, float("nan")])
+def test_rates_that_are_none_are_refused(rate):
+    with pytest.raises(OptionError, match="above 0"):
+        distillation_named("default", lr=rate)

@@ -6,6 +6,7 @@ import json
 
 import pytest
 import torch
+from PIL import Image
 
 from raptor import load_teacher
 from raptor.data import load_images
@@ -59,6 +60,39 @@ def test_a_surrogate_is_trained_saved_and_measured(call, vit, tmp_path):
     assert (code, json.loads(out)["layers"]) == (0, 4)
 
 
+def test_it_is_told_to_a_person_too(call, vit, tmp_path):
+    loud = [word for word in QUICK if word != "--quiet"]
+    code, out, err = call("distill", vit, "--data", "scenes", "--phases", "2-2", "--out", tmp_path / "a", *loud)
+    assert code == 0, err
+    assert "surrogate 2-2" in out
+    assert "R2" in out
+    code, out, err = call("fidelity", tmp_path / "a", "--images", 12, "--data", "scenes")
+    assert code == 0, err
+    assert "runtime" in out
+
+
+def test_the_teacher_is_not_overwritten(call, vit, tmp_path):
+    assert call("train", "--data", "scenes", "--steps", 1, "--depth", 2, "--width", 8, "--heads", 2, "--batch-size", 2,
+                "--eval-images", 4, "--out", tmp_path / "vit", "--quiet")[0] == 0  # fmt: skip
+    code, _, err = call("distill", tmp_path / "vit", "--data", "scenes", "--k", 1, "--out", tmp_path / "vit", *QUICK)
+    assert code == 2
+    assert "a run of another command" in err
+
+
+def test_a_set_with_validation_alone_is_reported_on_it(call, vit, tmp_path):
+    for split in ("train", "val"):
+        for name in ("a", "b"):
+            (tmp_path / "set" / split / name).mkdir(parents=True)
+            for index in range(3):
+                Image.new("RGB", (70, 70), (40 * index, 80, 120)).save(tmp_path / "set" / split / name / f"{index}.png")
+    code, out, err = call("distill", vit, "--data", tmp_path / "set", "--phases", "2-2", "--json", *QUICK)
+    assert code == 0, err
+    result = json.loads(out)
+    assert result["images"] == 6
+    assert result["fidelity"]["recovered"] is None
+    assert "12 classes, the images 2" in result["fidelity"]["notes"][0]
+
+
 def test_an_interrupted_run_goes_on(call, vit, tmp_path):
     command = ("distill", vit, "--data", "scenes", "--phases", "2-2", *QUICK)
     assert call(*command, "--out", tmp_path / "a")[0] == 0
@@ -89,6 +123,8 @@ def test_phases_can_be_found_first(call, vit, tmp_path):
         (("--phases", "2-2", "--precision", "int8"), "no, bf16, fp16"),
         (("--phases", "2-2", "--accumulate", "3"), "does not divide"),
         (("--phases", "2-2", "--track", "paper"), "tensorboard, wandb"),
+        (("--k", "0"), "at least 1"),
+        (("--phases", "2-2", "--lr", "-1"), "above 0"),
     ],
 )
 def test_mistakes_are_one_line(call, vit, arguments, message):
@@ -96,6 +132,12 @@ def test_mistakes_are_one_line(call, vit, arguments, message):
     assert (code, out) == (2, "")
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_what_is_trained_on_is_not_reported_on(call, vit):
+    code, _, err = call("distill", vit, "--data", "scenes:test", "--phases", "2-2", *QUICK)
+    assert code == 2
+    assert "--eval-data" in err
 
 
 def test_a_surrogate_of_another_teacher_is_refused(call, vit, tmp_path):
@@ -128,6 +170,22 @@ def test_accuracies_equal_those_of_stitched_flows(vit):
         assert share.value == pytest.approx(top1(stitch(surrogate, teacher, layer)))
     if found.teacher.value:
         assert found.recovered.value == pytest.approx(found.surrogate.value / found.teacher.value)
+
+
+def test_a_stitched_model_is_a_model(call, vit, tmp_path):
+    assert call("distill", vit, "--data", "scenes", "--phases", "2-2", "--out", tmp_path / "a", *QUICK)[0] == 0
+    surrogate, teacher = load_teacher(tmp_path / "a"), load_teacher(vit)
+    pixels = torch.randn(2, 3, 64, 64)
+    with torch.no_grad():
+        for at in (0, 2, 3, 4):
+            model = load_teacher(f"stitch:{tmp_path / 'a'}@{at}")
+            wanted = rollout(stitch(surrogate, teacher, at), teacher.embed(pixels)).states
+            assert torch.equal(rollout(model, model.embed(pixels)).states, wanted)
+            assert torch.equal(model.head(wanted[:, -1]), teacher.head(wanted[:, -1]))
+    for wrong in ("a", f"{tmp_path / 'a'}@5", f"{vit}@2", "@2"):
+        code, _, err = call("inspect", f"stitch:{wrong}")
+        assert code == 2
+        assert err.count("\n") == 1
 
 
 def test_the_teacher_as_its_own_surrogate_is_perfect(vit):
@@ -207,6 +265,7 @@ def test_a_plan_counts_what_is_known(call, vit):
     assert result["disk_if_stored"] == 1000 * 5 * 66 * 16 * 4
     assert result["phases"] == "2-2"
     assert result["seconds"] > 0
+    assert result["memory"] > result["disk"] > 0
     code, out, _ = call("plan", vit, "--dataset-size", 1000, "--k", 2, "--epochs", 6, "--batch-size", 2, "--json")
     assert json.loads(out)["flops"] == 2 * result["flops"]
     code, _, err = call("plan", vit, "--dataset-size", 1000, "--k", 9)

@@ -97,16 +97,12 @@ def test_intervals_hold_the_value_and_shrink_with_images():
     assert width[1] < width[0] / 2
 
 
-def test_one_image_has_no_other_to_compare_with():
-    found = trajectory_fidelity(*flows(), [images(1)], PHASES)
-    assert "pearson2_shuffled" not in found.mean
-
-
 def test_what_does_not_fit_together_is_named():
     teacher = flows()[0]
     with pytest.raises(LayoutError, match="tokens, width and depth"):
         trajectory_fidelity(teacher, raptor.toy.Rotation([0.1] * 4), [images()], PHASES)
     with pytest.raises(PhaseError, match="add up to 4"):
         trajectory_fidelity(teacher, teacher, [images()], Phases((2, 2)))
-    with pytest.raises(DataError, match="at least one image"):
-        trajectory_fidelity(teacher, teacher, [], PHASES)
+    for few in ([], [images(1)]):
+        with pytest.raises(DataError, match="at least 2 are needed"):
+            trajectory_fidelity(teacher, teacher, few, PHASES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 
 import pytest
@@ -180,3 +181,25 @@ def test_what_is_saved_holds_no_code(tmp_path):
     standalone(build_surrogate(load_teacher(ViT(SMALL)), Phases((3,))), "teacher").save_pretrained(tmp_path)
     assert {path.suffix for path in tmp_path.iterdir()} <= {".json", ".safetensors"}
     assert isinstance(load_surrogate(tmp_path), RaptorModel)
+
+
+def test_a_copy_is_a_model_of_its_own():
+    torch.manual_seed(0)
+    model = standalone(build_surrogate(load_teacher(ViT(SMALL)), Phases((3,))), "teacher")
+    twin = copy.deepcopy(model)
+    images = pixels(16, 16)
+    with torch.no_grad():
+        wanted = model(images).last_hidden_state
+        assert torch.equal(twin(images).last_hidden_state, wanted)
+        next(iter(twin.surrogate.raptor.parameters())).add_(1.0)
+        assert torch.equal(model(images).last_hidden_state, wanted)
+
+
+def test_options_that_a_library_does_not_keep_are_found_when_saving():
+    torch.manual_seed(0)
+    vit = ViT(SMALL)
+    teacher = load_teacher(vit)
+    for block in vit.blocks:
+        block.norm1.eps = 0.5  # nothing in the configuration or in a shape tells
+    with pytest.raises(UnsupportedModelError, match="computes something else"):
+        standalone(build_surrogate(teacher, Phases((3,)), "teacher"), "teacher")

@@ -34,6 +34,7 @@ _HOME = {
     "distillation_named": "raptor.training.recipes",
     "fidelity": "raptor.evaluation",
     "Surrogate": "raptor.models.surrogate",
+    "load_released": "raptor.models.released",
     "RaptorModel": "raptor.models.pretrained",
     "RaptorConfig": "raptor.models.pretrained",
 }

@@ -61,7 +61,7 @@ def _inspect(
     with Run("inspect", config, common.out, common.seed) as run:
         result = inspect_model(
             run, model, data, weights=weights, head=head, image_size=common.size, device=common.device,
-            progress=common.progress, batch_size=common.batch_size, images=common.images, **loading,
+            progress=common.progress, batch_size=common.batch, images=common.images, **loading,
         )  # fmt: skip
     common.show(result, lambda console: printing.print_inspection(console, result, common.out))
 
@@ -101,7 +101,7 @@ def train(
         data, eval_data, eval_images, epochs, common, resume,
         vit={"depth": depth, "width": width, "heads": heads, "patch_size": patch_size, "n_register": registers,
              "drop_path": drop_path, "layer_scale": layer_scale},
-        recipe={"steps": steps, "batch_size": common.batch_size, "lr": lr, "muon_lr": muon_lr, "warmup": warmup,
+        recipe={"steps": steps, "batch_size": common.batch, "lr": lr, "muon_lr": muon_lr, "warmup": warmup,
                 "weight_decay": weight_decay, "seed": common.seed},
         augmentation={"flip": flip, "shift": shift},
         loading={"image_column": image_column, "label_column": label_column, "allow_damaged": allow_damaged},
@@ -166,7 +166,8 @@ def distill(
     kind: Annotated[str | None, typer.Option(help="Of blocks: teacher, swiglu or gelu.")] = None,
     relax_rank: Annotated[int, typer.Option(min=0, help="Rank of a correction of tied weights for each layer.")] = 0,
     untied: Annotated[bool, typer.Option("--untied", help="Control: each block once, a network of k layers.")] = False,
-    eval_images: Annotated[int, typer.Option(min=2, help="Held-out images to report on.")] = 1000,
+    eval_data: Annotated[str | None, typer.Option(help="Images to report on; by default the held-out split.")] = None,
+    eval_images: Annotated[int, typer.Option(min=2, help="How many of them.")] = 1000,
     precision: Annotated[str, typer.Option(help="Of matrix products: no (as the weights), bf16 or fp16.")] = "no",
     accumulate: Annotated[int, typer.Option(min=1, help="Parts of a batch, computed one after another.")] = 1,
     track: Annotated[str | None, typer.Option(help="Trackers beside metrics.jsonl: tensorboard,wandb.")] = None,
@@ -188,10 +189,11 @@ def distill(
         model, data, None if k is None else parse_k(k), phases, common,
         recipe={"name": recipe, "steps": steps, "lr": lr, "kind": kind, **blocks},
         launch={"precision": precision, "accumulate": accumulate, "trackers": tuple(track.split(",")) if track else ()},
-        eval_images=eval_images, weights=weights, head=head, resume=resume,
+        eval_data=eval_data, eval_images=eval_images, weights=weights, head=head, resume=resume,
         loading={"image_column": image_column, "label_column": label_column, "allow_damaged": allow_damaged},
     )  # fmt: skip
-    common.show(result, lambda console: printing.print_distillation(console, result, common.out))
+    if result is not None:
+        common.show(result, lambda console: printing.print_distillation(console, result, common.out))
 
 
 @app.command()

@@ -17,7 +17,7 @@ IMAGES = 512
 def run_demo(out: Path, common: Common) -> dict[str, Any]:
     """Inspect the ViT that ships, measure its norms, find its phases and say what they are."""
     images = common.images or IMAGES
-    loading = {"images": images, "batch_size": common.batch_size}
+    loading = {"images": images, "batch_size": common.batch}
     with Run("demo", {**common.config(data="scenes"), "images": images}, out, common.seed) as run:
         teacher = load_teacher("scenes", device=common.device)
         inspected = look(run, teacher, "scenes", progress=common.progress, **loading)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
 
 from raptor.errors import OptionError
@@ -17,14 +19,36 @@ def available_devices() -> list[str]:
     return [*devices, "cpu"]
 
 
+def doubled(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor in double precision, on the CPU where its device has none."""
+    return tensor.cpu().double() if tensor.device.type == "mps" else tensor.double()
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait until a device has done what it was given: kernels run on after the call that starts them."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()
+
+
 def resolve_device(device: str | torch.device) -> torch.device:
     """Return the device; `auto` is the fastest that there is, one that is not there is an error."""
     if str(device) == "auto":
-        return torch.device(available_devices()[0])
+        return _of_this_process(torch.device(available_devices()[0]))
     try:
         resolved = torch.device(device)
     except RuntimeError as error:
         raise OptionError(f"{device!r} is not a device; use auto, cpu, cuda or mps") from error
     if resolved.type not in available_devices():
         raise OptionError(f"there is no {resolved.type} on this machine; it has {', '.join(available_devices())}")
-    return resolved
+    return _of_this_process(resolved)
+
+
+def _of_this_process(device: torch.device) -> torch.device:
+    """Give each of several processes of one machine a GPU of its own, and make it the current one."""
+    if device.type == "cuda":
+        if device.index is None and "LOCAL_RANK" in os.environ:
+            device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device if device.index is not None else torch.cuda.current_device())
+    return device

@@ -65,6 +65,8 @@ class Evaluation:
         Of surrogate and teacher: of the blocks, and of one image from embedding to readout.
     levin_bits
         Levin's bound with 32 bits a parameter, and with the fewest bits that keep epsilon within 1%.
+    notes
+        Why something is not there.
     """
 
     by_layer: Fidelity
@@ -72,6 +74,7 @@ class Evaluation:
     parameters: dict[str, int]
     flops: dict[str, int]
     levin_bits: dict[str, float]
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         r2 = self.by_layer.mean["r2"]["all"]
@@ -98,7 +101,7 @@ def fidelity(surrogate: Surrogate, images: Iterable[Any], seed: int = 0) -> Eval
     by_layer = trajectory_fidelity(surrogate.teacher, surrogate, images, surrogate.phases, seed)
     first = next(iter(images))
     pixels = first.pixels if isinstance(first, Batch) else first
-    labelled = isinstance(first, Batch) and first.label is not None
+    reason = _no_accuracy(surrogate, first, images)
     flops = {name: count_flops(flow, pixels[:1]) for name, flow in _both(surrogate).items()}
     parameters = {
         "surrogate": count_parameters(surrogate.raptor),
@@ -106,11 +109,26 @@ def fidelity(surrogate: Surrogate, images: Iterable[Any], seed: int = 0) -> Eval
     }
     return Evaluation(
         by_layer,
-        accuracies(surrogate, images, seed) if labelled and surrogate.head is not None else None,
+        accuracies(surrogate, images, seed) if reason is None else None,
         parameters,
         flops,
         _levin(surrogate, images, parameters["surrogate"], flops["surrogate"]),
+        () if reason is None else (f"no accuracy: {reason}",),
     )
+
+
+@torch.no_grad()
+def _no_accuracy(surrogate: Surrogate, first: Any, images: Iterable[Any]) -> str | None:
+    """Return why there is no accuracy to measure, or None where there is one."""
+    if surrogate.head is None:
+        return "the model has no classifier"
+    if not isinstance(first, Batch) or first.label is None or bool((first.label < 0).any()):
+        return "the images have no labels"
+    classes = getattr(images, "classes", None)
+    n = surrogate.head(surrogate.embed(first.pixels[:1])).shape[1]
+    if classes is not None and len(classes) != n:
+        return f"the classifier has {n} classes, the images {len(classes)}"
+    return None
 
 
 def _both(surrogate: Surrogate) -> dict[str, DepthFlow]:

@@ -21,11 +21,13 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
+from raptor.device import doubled
 from raptor.errors import DataError, LayoutError
 from raptor.flow import DepthFlow, layers_of, pixels_of
 from raptor.phases import Phases
 from raptor.resampling import DRAWS, BinnedMean, percentile_interval
 
+FEWEST = 2  # images
 MEANS = ("pearson2", "pearson2_shuffled", "cosine", "epsilon", "relative_epsilon")
 SHARES = ("r2", "r2_identity")
 States = Float[Tensor, "batch tokens width"]
@@ -62,7 +64,7 @@ class _Layer:
         self.n = 0
 
     def add(self, y: States, s: States, at_input: States, slices: dict[str, slice]) -> None:
-        y, s, at_input = y.double(), s.double(), at_input.double()
+        y, s, at_input = doubled(y), doubled(s), doubled(at_input)
         if self.centre is None:
             self.centre, self.offset = y.mean(dim=0), torch.zeros_like(y[0])
         assert self.offset is not None
@@ -148,8 +150,8 @@ def trajectory_fidelity(
                 layers[layer - 1].add(y, s, at_input, slices)
             if layer in starts:
                 at_input = y
-    if not layers[0].n:
-        raise DataError("fidelity needs at least one image")
+    if layers[0].n < FEWEST:
+        raise DataError(f"fidelity explains the variance over images: at least {FEWEST} are needed, not {layers[0].n}")
     found = {group: [layer.measures(group, where, draws, seed) for layer in layers] for group, where in slices.items()}
     mean, low, high = (
         {

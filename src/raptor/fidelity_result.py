@@ -31,6 +31,7 @@ def describe_fidelity(evaluation: Evaluation) -> dict[str, Any]:
     body["parameters"] = _ratio(evaluation.parameters)
     body["flops"] = _ratio(evaluation.flops)
     body["levin_bits"] = evaluation.levin_bits
+    body["notes"] = list(evaluation.notes)
     return body
 
 

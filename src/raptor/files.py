@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
+
+from safetensors import SafetensorError
+
+from raptor.errors import OutputError, one_line
 
 
 @contextlib.contextmanager
@@ -26,6 +31,25 @@ def writing(path: Path) -> Iterator[IO[bytes]]:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name)
         raise
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Write a folder that appears whole or not at all; one of that name is replaced."""
+    try:
+        made = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    except OSError as error:
+        raise OutputError(f"cannot write to {str(path)!r}: {error.strerror or error}") from error
+    try:
+        yield made
+        os.chmod(made, 0o777 & ~_umask())
+        if path.exists():
+            shutil.rmtree(path)
+        os.replace(made, path)
+    except (OSError, SafetensorError) as error:
+        raise OutputError(f"cannot write to {str(path)!r}: {one_line(error)}") from error
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
 
 
 def _umask() -> int:

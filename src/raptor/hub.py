@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import re
 import sys
+from collections.abc import Iterator
 from types import ModuleType
 
 # What the hub takes as the id of a model or of a data set.
@@ -41,3 +43,17 @@ def reachable() -> bool:
     except Exception:  # the client's own class of connection errors depends on its version
         return False
     return True
+
+
+@contextlib.contextmanager
+def silence() -> Iterator[None]:
+    """Keep transformers' reports and bars out of the way: what matters in them is checked and raised here."""
+    logging = import_transformers().utils.logging
+    before = logging.get_verbosity()
+    logging.set_verbosity(logging.CRITICAL)
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+        logging.enable_progress_bar()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from raptor.formatting import number
 from raptor.models.pretrained import RaptorConfig
 
 
@@ -17,9 +18,9 @@ def model_card(config: RaptorConfig) -> str:
     lines = [
         f"# Raptor {config.phases} of {teacher.get('name', 'a ViT')}",
         "",
-        f"A surrogate of a Vision Transformer: {k} weight-tied block{'s' if k > 1 else ''} of kind `{config.kind}`, "
-        f"applied again and again, in place of {config.num_hidden_layers} layers. It reproduces the whole trajectory "
-        "of activations, layer by layer. The embedding, the final norm and the classifier are the teacher's own.",
+        f"A surrogate of a Vision Transformer: {k} block{'s' if k > 1 else ''} of kind `{config.kind}`, "
+        f"{_use(config)}, in place of {config.num_hidden_layers} layers. "
+        "The embedding, the final norm and the classifier are the teacher's own.",
         "",
         "```python",
         "from raptor import RaptorModel",
@@ -40,6 +41,12 @@ def model_card(config: RaptorConfig) -> str:
     return front + "\n".join(lines) + "\n"
 
 
+def _use(config: RaptorConfig) -> str:
+    if config.block.get("untied"):
+        return "each applied once (a control without recurrence)"
+    return "weight-tied and applied again and again, to reproduce the whole trajectory of activations"
+
+
 def _fidelity(measured: dict[str, Any] | None) -> list[str]:
     if not measured:
         return ["No fidelity was measured when it was saved; `raptor fidelity DIRECTORY --data DATA` does.", ""]
@@ -51,14 +58,14 @@ def _fidelity(measured: dict[str, Any] | None) -> list[str]:
         "",
         "| layer | " + " | ".join(str(layer) for layer in range(1, len(r2) + 1)) + " |",
         "|" + "---|" * (len(r2) + 1),
-        "| R2 | " + " | ".join(f"{value:.3f}" for value in r2) + " |",
-        "| R2 of standing still | " + " | ".join(f"{value:.3f}" for value in measured["r2_identity"]["all"]) + " |",
+        "| R2 | " + " | ".join(number(value) for value in r2) + " |",
+        "| R2 of standing still | " + " | ".join(number(value) for value in measured["r2_identity"]["all"]) + " |",
         "",
     ]
     if measured["recovered"] is not None:
-        low, high = measured["recovered_ci"]
+        low, high = (number(end, ".1%") for end in measured["recovered_ci"])
         lines.append(
-            f"- {measured['recovered']:.1%} [{low:.1%}, {high:.1%}] of the teacher's accuracy of "
+            f"- {measured['recovered']:.1%} [{low}, {high}] of the teacher's accuracy of "
             f"{measured['teacher_top1']:.1%}, with the teacher's own classifier"
         )
     for name in ("parameters", "flops"):

@@ -26,11 +26,16 @@ class Common:
     out: Annotated[Path | None, Option(help="Directory for config.json, result.json and figures/.")] = None
     seed: Annotated[int, Option(min=0, max=2**31 - 1, help="Seed of everything random.")] = 0
     device: Annotated[str, Option(help="auto, cpu, cuda or mps.")] = "auto"
-    batch_size: Annotated[int, Option(min=1, help="Images a batch.")] = 32
+    batch_size: Annotated[int | None, Option(min=1, help="Images a batch; default 32, or the recipe's.")] = None
     images: Annotated[int | None, Option(min=1, help="How many images to use.")] = None
     image_size: Annotated[str | None, Option(help="Pixels, 224 or 480x640; default: the model's own.")] = None
     quiet: Annotated[bool, Option("--quiet", help="No text and no progress, only errors.")] = False
     debug: Annotated[bool, Option("--debug", help="Show the traceback of an error.")] = False
+
+    @property
+    def batch(self) -> int:
+        """Images a batch, where no recipe says."""
+        return self.batch_size or 32
 
     @property
     def size(self) -> tuple[int, int] | None:

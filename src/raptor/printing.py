@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from raptor.formatting import number
+
 
 def print_demo(console: Console, result: dict[str, Any], out: Path) -> None:
     print_inspection(console, result, None)
@@ -38,7 +40,7 @@ def _print_norms(console: Console, result: dict[str, Any]) -> None:
         cells = []
         for group, values in result["norm"].items():
             low, high = result["norm_ci"][group]
-            mean, least, most = (_number(numbers[layer]) for numbers in (values, low, high))
+            mean, least, most = (number(numbers[layer], ".2f") for numbers in (values, low, high))
             cells.append(f"{mean} \\[{least}, {most}]")
         table.add_row(str(layer), *cells)
     console.print(table)
@@ -67,21 +69,23 @@ def print_distillation(console: Console, result: dict[str, Any], out: Path | Non
 
 
 def print_fidelity(console: Console, result: dict[str, Any], out: Path | None) -> None:
-    table = Table("layer", "R2", "R2 of standing still", "pearson2", "relative error",
+    table = Table("layer", "R2", "R2 at rest", "pearson2", "error",
                   title=f"all tokens [95% interval], n = {result['images']:,} held-out images")  # fmt: skip
     lows, highs = result["r2_ci"]["all"]
     rows = zip(*(result[name]["all"] for name in ("r2", "r2_identity", "pearson2", "relative_epsilon")), strict=True)
-    for layer, (r2, still, pearson2, error) in enumerate(rows, 1):
-        shown = f"{r2:.3f} \\[{lows[layer - 1]:.3f}, {highs[layer - 1]:.3f}]"
-        table.add_row(str(layer), shown, f"{still:.3f}", f"{pearson2:.3f}", f"{error:.3f}")
+    for layer, (r2, *rest) in enumerate(rows, 1):
+        shown = f"{number(r2)} \\[{number(lows[layer - 1])}, {number(highs[layer - 1])}]"
+        table.add_row(str(layer), shown, *map(number, rest))
     console.print(table)
     if result["recovered"] is not None:
-        low, high = result["recovered_ci"]
+        low, high = (number(end, ".1%") for end in result["recovered_ci"])
         console.print(
             f"top-1 {result['surrogate_top1']:.2%} against the teacher's {result['teacher_top1']:.2%}: "
-            f"{result['recovered']:.1%} recovered (95% interval {low:.1%} to {high:.1%}), "
-            f"{result['recovered_above_chance']:.1%} of what is above chance"
+            f"{result['recovered']:.1%} recovered (95% interval {low} to {high}), "
+            f"{number(result['recovered_above_chance'], '.1%')} of what is above chance"
         )
+    for note in result["notes"]:
+        console.print(f"note: {escape(note)}")
     for name in ("parameters", "flops"):
         cost = result[name]
         console.print(f"{name}: {cost['surrogate']:,}, {cost['ratio']:.3f} of the teacher's")
@@ -108,13 +112,13 @@ def print_phases(console: Console, result: dict[str, Any], out: Path | None) -> 
     for body in result.get("models", [result]):
         title = body.get("model", body.get("matrix"))
         table = Table("k", "best phases", "score", "held-out error as blocks", title=escape(str(title)))
-        for number, best in body["by_k"].items():
-            blocks = body["structure"]["blocks"].get(number, {})
+        for k, best in body["by_k"].items():
+            blocks = body["structure"]["blocks"].get(k, {})
             # A solver that is not exact cuts elsewhere than the blocks that were judged.
             error = blocks.get("held_out") if blocks.get("phases") == best["phases"] else None
             names = {"taken": body["k"], "useful": body["useful_k"], "suggested": body["suggested_k"]}
-            roles = ", ".join(name for name, value in names.items() if str(value) == number)
-            cells = [f"{number} ({roles})" if roles else number, best["phases"], f"{best['score']:.4f}"]
+            roles = ", ".join(name for name, value in names.items() if str(value) == k)
+            cells = [f"{k} ({roles})" if roles else k, best["phases"], f"{best['score']:.4f}"]
             table.add_row(*cells, "" if error is None else f"{error:.4f}")
         console.print(table)
         for sentence in body["words"]:
@@ -136,11 +140,6 @@ def print_doctor(console: Console, result: dict[str, Any]) -> None:
     console.print(table)
     verdict = "agrees with" if result["ok"] else "DIFFERS FROM"
     console.print(f"a toy flow on {result['device']} {verdict} the CPU (tolerance {result['tolerance']})")
-
-
-def _number(value: float | None) -> str:
-    """Return two decimals; what is not a number is said to be none."""
-    return "nan" if value is None else f"{value:.2f}"
 
 
 def _pretty(value: Any) -> str:

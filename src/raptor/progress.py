@@ -64,5 +64,10 @@ class Tracked:
     def __init__(self, images: Any, description: str, console: Console):
         self.images, self.description, self.console = images, description, console
 
+    @property
+    def classes(self) -> Any:
+        """Those of the images."""
+        return getattr(self.images, "classes", None)
+
     def __iter__(self) -> Iterator[Any]:
         return track(self.images, len(self.images), self.description, self.console)

@@ -93,11 +93,12 @@ class Run:
     def _refuse_foreign(self, out: Path) -> None:
         """Raise where a directory holds somebody's model or images, which a run would damage."""
         config = out / "config.json"
-        foreign = config.exists() and '"verb"' not in config.read_text(errors="replace")
+        written = config.read_text(errors="replace") if config.exists() else ""
+        foreign = bool(written) and f'"verb": "{self.verb}"' not in written
         data = self.config.get("data")
         inside = data is not None and os.path.isdir(data) and out.resolve().is_relative_to(Path(data).resolve())
         if foreign or inside:
-            what = "holds a config.json of something else" if foreign else "lies in the data"
+            what = "holds a model or a run of another command" if foreign else "lies in the data"
             raise OutputError(f"{str(out)!r} {what}, which a run would damage: use another --out")
 
     def __exit__(self, *_: object) -> None:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from raptor.commands.inspecting import LOOK
-from raptor.data import load_images, parse_source
-from raptor.errors import OptionError, OutputError
+from raptor.data import HELD_OUT, Images, load_images, parse_source, training_split
+from raptor.data.scene_images import SceneImages
+from raptor.errors import DataError, OptionError, OutputError
 from raptor.evaluation import fidelity
+from raptor.fidelity_by_layer import FEWEST
 from raptor.fidelity_result import describe_fidelity
+from raptor.files import replacing
+from raptor.hub import silence
 from raptor.model_card import model_card
 from raptor.models.pretrained import standalone
 from raptor.models.surrogate import Surrogate
 from raptor.models.teachers import load_teacher
+from raptor.models.teachers.skeleton import describe
 from raptor.models.teachers.teacher import Teacher
 from raptor.options import Common
 from raptor.phases import Phases
@@ -22,7 +28,7 @@ from raptor.progress import Bar, Tracked, track
 from raptor.run import Run, plain, versions
 from raptor.selection import find_phases
 from raptor.training.distill import distill
-from raptor.training.recipes import distillation_named
+from raptor.training.recipes import BATCH_SIZE, Distillation, distillation_named
 from raptor.training.workers import Launch
 
 
@@ -35,86 +41,131 @@ def distill_model(
     *,
     recipe: dict[str, Any],
     launch: dict[str, Any],
+    eval_data: str | None,
     eval_images: int,
     weights: Path | None,
     head: Path | None,
     resume: bool,
     loading: dict[str, Any],
-) -> dict[str, Any]:
-    """Train a surrogate on the train split, measure it on the held-out one, keep it in the run directory."""
+) -> dict[str, Any] | None:
+    """Train a surrogate on the train split, measure it on the held-out one, keep it in the run directory.
+
+    Of several processes the first alone measures, keeps and returns.
+    """
     if (k is None) == (phases is None):
         raise OptionError("a surrogate has the phases of --phases 7-3-2, or as many as --k says: give one of the two")
     given = None if phases is None else Phases.parse(phases)
     data = data or ("scenes" if model == "scenes" else None)
     if data is None:
         raise OptionError(f"a surrogate of {model!r} is trained on images: name some with --data")
-    chosen = distillation_named(**recipe, batch_size=common.batch_size, seed=common.seed)
+    chosen = distillation_named(**recipe, batch_size=common.batch_size or BATCH_SIZE, seed=common.seed)
     layout = Launch(**launch)
+    first = int(os.environ.get("RANK", "0")) == 0
+    quiet = common if first else replace(common, quiet=True)
     teacher = load_teacher(model, common.size, weights, head, common.device)
     if given is not None:
         given.check_depth(teacher.depth)
     source, split = parse_source(data)
-    seen = (chosen.apart.steps + chosen.joined.steps) * common.batch_size
-    n = seen if source == "scenes" and common.images is None else common.images
-    pictures = load_images(source, teacher, split or "train", n, seed=common.seed, **loading)
-    config = common.config(
-        model=model, data=data, k=k, phases=phases, recipe=recipe, launch=launch, weights=weights, head=head, **loading
+    # Everything that could be found missing after the training is looked at before it.
+    pictures = _training_images(teacher, source, training_split(split, eval_data), chosen, common, loading)
+    reported = eval_data or source
+    held_out = load_images(
+        reported, teacher, None if eval_data else HELD_OUT, eval_images, batch_size=common.batch, **loading
     )
-    # Of several processes the first keeps the run.
-    first = int(os.environ.get("RANK", "0")) == 0
+    if len(held_out) < FEWEST:
+        raise DataError(f"{reported!r} holds out {len(held_out)} image; fidelity needs at least {FEWEST}")
+    if common.out is not None:
+        describe(teacher)
+    config = common.config(
+        model=model, data=data, k=k, phases=phases, recipe=recipe, launch=launch, eval_data=eval_data,
+        eval_images=eval_images, weights=weights, head=head, **loading,
+    )  # fmt: skip
     with Run("distill", config, common.out if first else None, common.seed) as run:
         _check_fresh(common.out, resume)
         run.begin()
-        found = given or _found(teacher, source, split, k or "auto", common, loading)
-        with Bar(seen, f"surrogate {found}", common.progress) as bar:
-            surrogate = distill(
-                teacher, pictures, found, chosen, common.out, resume, launch=layout,
-                watch=lambda stage, line: bar.move(
-                    (chosen.apart.steps * (stage == "stage2") + int(line["step"])) * common.batch_size,
-                    f"{stage} loss {line['loss']:.4f}",
-                ),
-                about={"data": data, "images": len(pictures), "recipe": recipe["name"]},
-            )  # fmt: skip
-        held_out = load_images(source, teacher, "test", eval_images, batch_size=common.batch_size, **loading)
+        found = given or _found(teacher, source, split, k, quiet, loading)
+        about = {"data": data, "images": len(pictures), "recipe": recipe["name"], "loading": loading}
+        surrogate = _distilled(teacher, pictures, found, chosen, resume, layout, about, quiet)
+        if not first:
+            return None
+        where = {"data": f"{reported}:held-out" if eval_data is None else reported, "seed": common.seed}
+        kept = {"data": data, "seed": common.seed}
+        save_surrogate(surrogate, run.out, kept)  # before it is measured: nothing is lost should that fail
         measured = fidelity(surrogate, Tracked(held_out, "fidelity", common.progress), common.seed)
         body = describe_fidelity(measured)
+        save_surrogate(surrogate, run.out, {**kept, "fidelity": {**body, **where, "images": measured.by_layer.n}})
+        seconds = surrogate.record["seconds"]
         result = {
             "model": teacher.name,
             "data": data,
+            "eval_data": where["data"],
             "phases": str(found),
             "recipe": recipe["name"],
             "steps": [chosen.apart.steps, chosen.joined.steps],
             "train_images": len(pictures),
-            "train_seconds": surrogate.record["seconds"],
-            "images_per_second": seen / max(surrogate.record["seconds"], 1e-9),
+            "train_seconds": seconds,
+            "images_per_second": _seen(chosen) / max(seconds, 1e-9),
             "fidelity": body,
             "damaged": [*pictures.damaged, *held_out.damaged],
         }
-        if run.out is not None:
-            about = {**body, "images": measured.by_layer.n, "data": f"{source}:test", "seed": common.seed}
-            save_surrogate(surrogate, run.out / "model", {"data": data, "seed": common.seed, "fidelity": about})
         return run.finish(result, images=measured.by_layer.n, layers=teacher.depth)
 
 
+def _seen(chosen: Distillation) -> int:
+    return sum(recipe.steps * recipe.batch_size for recipe in (chosen.apart, chosen.joined))
+
+
+def _training_images(
+    teacher: Teacher, source: str, split: str, chosen: Distillation, common: Common, loading: dict[str, Any]
+) -> Images | SceneImages:
+    """Load the images to train on; scenes are made as they are needed."""
+    n = _seen(chosen) if source == "scenes" and common.images is None else common.images
+    return load_images(source, teacher, split, n, seed=common.seed, **loading)
+
+
+def _distilled(
+    teacher: Teacher,
+    pictures: Images | SceneImages,
+    phases: Phases,
+    chosen: Distillation,
+    resume: bool,
+    launch: Launch,
+    about: dict[str, Any],
+    common: Common,
+) -> Surrogate:
+    """Train, with a bar over both stages."""
+    batch = chosen.apart.batch_size
+    with Bar(_seen(chosen), f"surrogate {phases}", common.progress) as bar:
+        return distill(
+            teacher, pictures, phases, chosen, common.out, resume, about=about, launch=launch,
+            watch=lambda stage, line: bar.move(
+                (chosen.apart.steps * (stage == "stage2") + int(line["step"])) * batch,
+                f"{stage} loss {line['loss']:.4f}",
+            ),
+        )  # fmt: skip
+
+
 def _found(
-    teacher: Teacher, source: str, split: str | None, k: int | str, common: Common, loading: dict[str, Any]
+    teacher: Teacher, source: str, split: str | None, k: int | str | None, common: Common, loading: dict[str, Any]
 ) -> Phases:
     """Find the phases on images of the training split."""
+    assert k is not None
     look = load_images(
-        source, teacher, split or "train", common.images or LOOK, batch_size=common.batch_size, seed=common.seed,
-        **loading,
-    )  # fmt: skip
+        source, teacher, split or "train", common.images or LOOK, batch_size=common.batch, seed=common.seed, **loading
+    )
     batches = track(look, len(look), "phases", common.progress)
     return find_phases(teacher, batches, k=k, seed=common.seed).segmentation.phases
 
 
-def save_surrogate(surrogate: Surrogate, folder: Path, provenance: dict[str, Any]) -> None:
-    """Write a surrogate that stands alone, with its model card."""
-    record = surrogate.record
+def save_surrogate(surrogate: Surrogate, out: Path | None, provenance: dict[str, Any]) -> None:
+    """Write a surrogate that stands alone, with its model card, as `model` of a run directory: whole or not at all."""
+    if out is None:
+        return
     about = plain({**provenance, "versions": versions()})
-    model = standalone(surrogate, record["kind"], record["block"], about)
-    model.save_pretrained(folder)
-    (folder / "README.md").write_text(model_card(model.config), encoding="utf-8")
+    model = standalone(surrogate, surrogate.record["kind"], surrogate.record["block"], about)
+    with silence(), replacing(out / "model") as folder:
+        model.save_pretrained(folder)
+        (folder / "README.md").write_text(model_card(model.config), encoding="utf-8")
 
 
 def _check_fresh(out: Path | None, resume: bool) -> None:

@@ -25,5 +25,6 @@ def export_model(model: str, form: str, weights: Path | None, common: Common) ->
         run.begin()
         logging.getLogger("torch.onnx").setLevel(logging.ERROR)
         file, difference = export(teacher, common.out, form)
-        body = {"model": model, "format": form, "file": file.name, "max_difference": difference}
+        name = str(file.relative_to(common.out))
+        body = {"model": model, "format": form, "file": name, "max_difference": difference}
         return run.finish(body, images=0, layers=teacher.depth)

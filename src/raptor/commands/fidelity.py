@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from raptor.benchmarks.ratio import compare
-from raptor.data import load_images, parse_source
+from raptor.data import HELD_OUT, load_images, parse_source
+from raptor.device import synchronise
 from raptor.errors import OptionError
 from raptor.evaluation import fidelity
 from raptor.fidelity_result import describe_fidelity
@@ -37,11 +38,12 @@ def fidelity_of(
         data = data or ("scenes" if name == "scenes" else None)
         if data is None:
             raise OptionError("fidelity is measured on images: name some with --data")
-        surrogate = with_teacher(alone.module, load_teacher(name, alone.image_size, weights, None, common.device))
+        head = alone.module.surrogate.teacher.linear
+        surrogate = with_teacher(alone.module, load_teacher(name, alone.image_size, weights, head, common.device))
         name_of_data, split = parse_source(data)
         # Never what it was trained on, unless a split is named.
         pictures = load_images(
-            name_of_data, surrogate.teacher, split or "test", common.images or IMAGES, batch_size=common.batch_size,
+            name_of_data, surrogate.teacher, split or HELD_OUT, common.images or IMAGES, batch_size=common.batch,
             seed=common.seed, **loading,
         )  # fmt: skip
         measured = fidelity(surrogate, Tracked(pictures, "fidelity", common.progress), common.seed)
@@ -51,7 +53,7 @@ def fidelity_of(
             "data": data,
             "phases": str(surrogate.phases),
             **describe_fidelity(measured),
-            **runtime(surrogate, common.batch_size),
+            **runtime(surrogate, common.batch),
             "damaged": pictures.damaged,
         }
         return run.finish(body, images=measured.by_layer.n, layers=surrogate.depth)
@@ -64,6 +66,7 @@ def runtime(surrogate: Surrogate, batch_size: int, rounds: int = 5) -> dict[str,
 
     def run(flow: Any) -> None:
         flow.readout(rollout(flow, flow.embed(pixels), on_state=lambda layer, states: None).at(flow.depth))
+        synchronise(pixels.device)
 
     ratio = compare("", lambda: run(surrogate), lambda: run(surrogate.teacher), limit=1.0, rounds=rounds)
     return {"runtime_ratio": ratio.ratio, "runtime_rounds": rounds}

@@ -52,7 +52,7 @@ def phases_of_models(
         for number, (model, source) in enumerate(zip(models, sources, strict=True), 1):
             assert source is not None
             teacher = load_teacher(model, common.size, weights, None, common.device)
-            given = {"images": common.images or LOOK, "batch_size": common.batch_size, "seed": common.seed, **loading}
+            given = {"images": common.images or LOOK, "batch_size": common.batch, "seed": common.seed, **loading}
             prefix = f"{number}-" if len(models) > 1 else ""
             body, found = phases_of(run, teacher, source, common.progress, cutting, given, prefix)
             bodies.append(body)

@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.optim import Optimizer
 
 from raptor.complexity import count_flops, count_parameters
+from raptor.device import synchronise
 from raptor.errors import OptionError
 from raptor.flow import rollout
+from raptor.models.raptor import Raptor
 from raptor.models.surrogate import build_surrogate
 from raptor.models.teachers import load_teacher
 from raptor.models.teachers.teacher import Teacher
@@ -20,6 +23,7 @@ from raptor.phases import Phases
 from raptor.run import Run
 from raptor.training.distill import joined_loss
 from raptor.training.losses import TrajectoryLoss
+from raptor.training.recipe import build_optimizers
 from raptor.training.recipes import distillation_named
 
 ROUNDS = 3  # timed steps, after one that is not
@@ -48,9 +52,10 @@ def plan_distillation(
         cuts = [round(teacher.depth * j / k) for j in range(1, k)]
         phases = Phases.from_boundaries(cuts, teacher.depth)
         surrogate = build_surrogate(teacher, phases, chosen.kind, **chosen.block)
-        pixels = torch.randn(common.batch_size, 3, *teacher.image_size, device=teacher.device)
+        pixels = torch.randn(common.batch, 3, *teacher.image_size, device=teacher.device)
         loss = TrajectoryLoss(chosen.joined_weights)
-        seconds, saved = _calibrate(teacher, surrogate.raptor, pixels, loss)
+        optimizers = build_optimizers(surrogate.raptor, chosen.joined)
+        seconds, saved = _calibrate(teacher, surrogate.raptor, pixels, loss, optimizers)
         images = 2 * epochs * dataset_size
         states = (teacher.depth + 1) * teacher.layout.n_tokens * teacher.width * 4
         trained = count_parameters(surrogate.raptor)
@@ -65,18 +70,20 @@ def plan_distillation(
             "device": str(teacher.device),
             # The teacher forward; the surrogate forward and, at twice that, backward.
             "flops": images * (one["t"] + 3 * one["s"]),
-            "seconds": images * seconds / common.batch_size / devices,
+            "seconds": images * seconds / common.batch / devices,
             # Weights of the teacher; weights, gradients and two moments of the blocks; activations; true states.
-            "memory": 4 * count_parameters(teacher.module) + 16 * trained + saved + common.batch_size * states,
+            "memory": 4 * count_parameters(teacher.module) + 16 * trained + saved + common.batch * states,
             # The surrogate, and one checkpoint a stage with both moments.
             "disk": 4 * count_parameters(surrogate.raptor) + 2 * 12 * trained,
             "disk_if_stored": dataset_size * states,
-            "calibration": {"batch_size": common.batch_size, "step_seconds": seconds, "rounds": ROUNDS},
+            "calibration": {"batch_size": common.batch, "step_seconds": seconds, "rounds": ROUNDS},
         }
         return run.finish(body, images=0, layers=teacher.depth)
 
 
-def _calibrate(teacher: Teacher, raptor: Any, pixels: torch.Tensor, loss: TrajectoryLoss) -> tuple[float, int]:
+def _calibrate(
+    teacher: Teacher, raptor: Raptor, pixels: torch.Tensor, loss: TrajectoryLoss, optimizers: list[Optimizer]
+) -> tuple[float, int]:
     """Return the median seconds of a step of stage 2, and the bytes of activations that its backward pass keeps."""
     saved = 0
     seen: set[int] = set()
@@ -93,8 +100,9 @@ def _calibrate(teacher: Teacher, raptor: Any, pixels: torch.Tensor, loss: Trajec
         with torch.no_grad():
             truth = rollout(teacher, teacher.embed(pixels)).states
         joined_loss(raptor, truth, teacher.layout, loss).backward()
-        if pixels.device.type == "cuda":
-            torch.cuda.synchronize()
+        for optimizer in optimizers:
+            optimizer.step()
+        synchronise(pixels.device)
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         step()

@@ -6,7 +6,7 @@ from typing import Any
 
 from raptor.accuracy import top1
 from raptor.complexity import count_parameters
-from raptor.data import load_images, parse_source, scene_layout, scenes
+from raptor.data import HELD_OUT, load_images, parse_source, scene_layout, scenes, training_split
 from raptor.errors import OptionError, OutputError
 from raptor.models.store import save_vit
 from raptor.models.teachers import load_teacher
@@ -40,7 +40,7 @@ def train_model(
     preprocessing = training_preprocessing(source, height)
     endless = source == "scenes" and common.images is None and epochs is None
     n = recipe["steps"] * recipe["batch_size"] if endless else common.images
-    pictures = load_images(source, preprocessing, split or "train", n, seed=common.seed, **loading)
+    pictures = load_images(source, preprocessing, training_split(split, eval_data), n, seed=common.seed, **loading)
     if epochs is not None:
         recipe = {**recipe, "steps": max(1, round(epochs * len(pictures) / recipe["batch_size"]))}
     config = {"data": data, "images": len(pictures), "vit": vit, "recipe": recipe, "augmentation": augmentation}
@@ -63,7 +63,7 @@ def train_model(
         if run.out is not None:
             save_vit(model, preprocessing, run.out / "model")
         held_out = load_images(
-            eval_data or source, preprocessing, None if eval_data else "test", eval_images, batch_size=250, **loading
+            eval_data or source, preprocessing, None if eval_data else HELD_OUT, eval_images, batch_size=250, **loading
         )
         batches = track(held_out, len(held_out), "accuracy", common.progress)
         measured = top1(load_teacher(model), batches, seed=common.seed)

@@ -15,7 +15,7 @@ from raptor.data.images import Images
 from raptor.data.records import Records, Subset
 from raptor.data.scene_images import DEFAULT_IMAGES, SceneImages
 from raptor.data.scene_layout import SPLITS
-from raptor.data.splits import choose, hold_out, known_split
+from raptor.data.splits import HELD_OUT, choose, hold_out, known_split
 from raptor.errors import DataError, OptionError
 from raptor.hub import HUB_ID
 from raptor.preprocessing import Preprocessing
@@ -23,7 +23,7 @@ from raptor.preprocessing import Preprocessing
 if TYPE_CHECKING:
     from raptor.models.teachers.teacher import Teacher
 
-__all__ = ["Batch", "Images", "load_images"]
+__all__ = ["HELD_OUT", "Batch", "Images", "load_images"]
 
 
 def parse_source(text: str) -> tuple[str, str | None]:
@@ -34,6 +34,16 @@ def parse_source(text: str) -> tuple[str, str | None]:
     if not colon or not base or os.path.exists(text) or "/" in split:
         return text, None
     return base, split
+
+
+def training_split(split: str | None, eval_data: str | None) -> str:
+    """Return the split to train on; one that would also be reported on is refused."""
+    if split is not None and known_split(split) != "train" and eval_data is None:
+        raise OptionError(
+            f"training on the split {split!r} leaves none that is known to be held out: name the images to report on "
+            "with --eval-data"
+        )
+    return split or "train"
 
 
 def load_images(
@@ -60,7 +70,7 @@ def load_images(
     split
         The split, where `source` does not name it. By default a set with splits gives validation, else test,
         else train; a set without gives all its images, or, asked for `train` or `test`, one of both parts
-        of a split that is always the same.
+        of a split that is always the same. `held-out` is what a training is reported on: test, else validation.
     images
         How many to use, drawn at random by `seed`; by default all, of `scenes` (the first) 10,000.
     seed

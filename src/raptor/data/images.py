@@ -116,15 +116,25 @@ class Images:
 
         With `part` = (i, n) only the i-th of n equal parts of each batch: what one of n processes takes.
         """
-        return self._load(_endless(len(self), first_step, batch_size, seed, part))
+        return self._load(_endless(len(self), first_step, batch_size, seed, part), endless=True)
 
-    def _load(self, batches: Iterable[list[int]]) -> Iterator[Batch]:
+    def _load(self, batches: Iterable[list[int]], endless: bool = False) -> Iterator[Batch]:
         dataset = _Decoded(self.records, self.preprocessing)
         for items in DataLoader(dataset, batch_sampler=batches, num_workers=self.workers, collate_fn=_as_is):
             good = [item for item in items if isinstance(item[1], Tensor)]
             self._note([item for item in items if not isinstance(item[1], Tensor)])
+            if not good and endless:
+                good = [self._readable(dataset, items[0][0])]
             if good:
                 yield self._batch(good)
+
+    def _readable(self, dataset: _Decoded, index: int) -> Any:
+        """Return the first image after `index` that can be read: a step of a training has at least one."""
+        for place in range(index + 1, index + 1 + len(self)):
+            item = dataset[place % len(self)]
+            if isinstance(item[1], Tensor):
+                return item
+        raise DataError(f"none of the {len(self)} images can be read; the first: {self._first()}")
 
     def _batch(self, good: list[Any]) -> Batch:
         _, pixels, labels, names = zip(*good, strict=True)

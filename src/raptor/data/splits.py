@@ -14,7 +14,10 @@ ALIASES = {
 }  # fmt: skip
 # What is measured on when nobody says: the first of these that a set has.
 MEASURED = ("validation", "test", "train")
-HELD_OUT = 0.2
+# What is reported on after a training: the first of these that a set has.
+HELD_OUT = "held-out"
+REPORTED = ("test", "validation")
+HELD_OUT_SHARE = 0.2
 SPLIT_SEED = 0
 
 
@@ -28,6 +31,8 @@ def choose(available: list[str], wanted: str | None, source: str) -> str:
     if wanted is None:
         return next((name for name in MEASURED if name in available), available[0])
     plain = known_split(wanted) or wanted
+    if wanted == HELD_OUT:
+        plain = next((name for name in REPORTED if name in available), wanted)
     if plain not in available:
         raise DataError(f"{source!r} has no split {wanted!r}; it has {', '.join(available)}")
     return plain
@@ -42,7 +47,7 @@ def hold_out(n: int, wanted: str | None, source: str, seed: int = SPLIT_SEED) ->
     """
     if wanted is None:
         return list(range(n))
-    plain = known_split(wanted)
+    plain = "test" if wanted == HELD_OUT else known_split(wanted)
     if plain is None:
         raise DataError(
             f"{source!r} has no splits of its own, so one is held out: ask for train or test, not {wanted!r}"
@@ -51,5 +56,5 @@ def hold_out(n: int, wanted: str | None, source: str, seed: int = SPLIT_SEED) ->
         raise DataError(f"{source!r} has {n} image, too few to hold one out")
     order = list(range(n))
     random.Random(seed).shuffle(order)
-    cut = max(1, round(HELD_OUT * n))
+    cut = max(1, round(HELD_OUT_SHARE * n))
     return sorted(order[cut:] if plain == "train" else order[:cut])

@@ -11,10 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from raptor.errors import MissingDependencyError, OptionError
+from raptor.errors import MissingDependencyError, OptionError, RaptorError, UnsupportedModelError, one_line
+from raptor.files import replacing
 from raptor.flow import rollout
 from raptor.models.teachers.teacher import Teacher
 
+TOLERANCE = 1e-4  # of the largest output, by which an export may differ
 CHECKED = 3  # images of the check; another number than that of the export shows that the batch is free
 
 
@@ -78,9 +80,21 @@ def export(flow: Teacher, folder: Path, form: str) -> tuple[Path, float]:
     module = _Outputs(flow).eval()
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randn(CHECKED, 3, *flow.image_size, generator=generator)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the exporters' own internals
-        run = write(module, pixels[:2], folder / name)
-        found: list[Any] = run(pixels)
     wanted = module(pixels)
-    return folder / name, max((a - b).abs().max().item() for a, b in zip(found, wanted, strict=True))
+    with replacing(folder / form) as made, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the exporters' own internals
+        try:
+            found: list[Any] = write(module, pixels[:2], made / name)(pixels)
+        except RaptorError:
+            raise
+        except Exception as error:
+            # The exporters raise many kinds at what they do not know.
+            raise UnsupportedModelError(f"{flow.name!r} cannot be exported as {form}: {one_line(error)}") from error
+        difference = max((a - b).abs().max().item() for a, b in zip(found, wanted, strict=True))
+        largest = max(out.abs().max().item() for out in wanted)
+        if difference > TOLERANCE * max(1.0, largest):
+            raise UnsupportedModelError(
+                f"the {form} of {flow.name!r} differs from what it was made from by {difference:.1e}, in numbers of up "
+                f"to {largest:.1e}; nothing is written"
+            )
+    return folder / form / name, difference

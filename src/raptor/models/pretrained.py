@@ -6,17 +6,17 @@ teacher's blocks are not. Importing this module registers the classes with trans
 
 from __future__ import annotations
 
+import copy
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
-from transformers.modeling_outputs import BaseModelOutput
 
-from raptor.errors import RaptorError, WeightsError, one_line
-from raptor.flow import Head, layers_of
+from raptor.errors import RaptorError, UnsupportedModelError, WeightsError, one_line
+from raptor.flow import Head, layers_of, rollout
+from raptor.hub import import_transformers, silence
 from raptor.models.store import SURROGATE_TYPE
 from raptor.models.surrogate import Surrogate, build_raptor
 from raptor.models.teachers.skeleton import describe, rebuild
@@ -25,8 +25,10 @@ from raptor.models.weights import fingerprint
 from raptor.phases import Phases
 from raptor.preprocessing import Preprocessing
 
+transformers: Any = import_transformers()
 
-class RaptorConfig(PreTrainedConfig):
+
+class RaptorConfig(transformers.PreTrainedConfig):
     """What a surrogate is.
 
     Parameters
@@ -60,7 +62,7 @@ class RaptorConfig(PreTrainedConfig):
         super().__init__(**rest)
 
 
-class RaptorModel(PreTrainedModel):
+class RaptorModel(transformers.PreTrainedModel):
     """A surrogate that stands alone; a depth flow like any other.
 
     Parameters
@@ -90,19 +92,25 @@ class RaptorModel(PreTrainedModel):
         self.eval()
         self.post_init()
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> RaptorModel:
+        """Build it again: the parts of a teacher belong to the module that they came from."""
+        model = RaptorModel(copy.deepcopy(self.config)).to(self.device, self.dtype)
+        model.load_state_dict(self.state_dict())
+        return model
+
     def _init_weights(self, module: nn.Module) -> None:
         """Leave everything as it was built."""
 
     def forward(
         self, pixel_values: Tensor, output_hidden_states: bool | None = None, return_dict: bool | None = None
-    ) -> BaseModelOutput | tuple[Any, ...]:
+    ) -> Any:
         """Return the tokens after the final norm and, when asked for, the states of the layers 0..L before it."""
         wanted = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
         states, tokens = [], pixel_values
         for _, tokens in layers_of(self.surrogate, self.surrogate.embed(pixel_values)):
             if wanted:
                 states.append(tokens)
-        output = BaseModelOutput(
+        output = transformers.modeling_outputs.BaseModelOutput(
             last_hidden_state=self.surrogate.readout(tokens), hidden_states=tuple(states) if wanted else None
         )
         return output if return_dict is not False else output.to_tuple()
@@ -118,8 +126,8 @@ class RaptorModel(PreTrainedModel):
         return self.surrogate.phases
 
 
-AutoConfig.register(SURROGATE_TYPE, RaptorConfig)
-AutoModel.register(RaptorConfig, RaptorModel)
+transformers.AutoConfig.register(SURROGATE_TYPE, RaptorConfig)
+transformers.AutoModel.register(RaptorConfig, RaptorModel)
 
 
 def standalone(
@@ -158,7 +166,21 @@ def standalone(
         state.setdefault(name, buffer)
     wanted = model.surrogate.state_dict()
     model.surrogate.load_state_dict({name: state[name] for name in wanted})
-    return model.to(teacher.device)
+    model = model.to(next(teacher.module.parameters()))
+    _check_same(model, surrogate)
+    return model
+
+
+@torch.no_grad()
+def _check_same(model: RaptorModel, surrogate: Surrogate) -> None:
+    """Make sure that what was rebuilt computes the same: an option that a library does not keep would show here."""
+    pixels = torch.randn(1, 3, *surrogate.teacher.image_size, generator=torch.Generator().manual_seed(0))
+    ours, theirs = (rollout(flow, flow.embed(pixels)).states for flow in (model.surrogate, surrogate))
+    if not torch.allclose(ours, theirs, rtol=1e-3, atol=1e-3 * float(theirs.abs().max())):
+        raise UnsupportedModelError(
+            f"{surrogate.teacher.name!r} was built with options that it does not keep: built again from its "
+            "configuration it computes something else, so that no surrogate of it can stand alone"
+        )
 
 
 def with_teacher(model: RaptorModel, teacher: Teacher) -> Surrogate:
@@ -175,9 +197,10 @@ def with_teacher(model: RaptorModel, teacher: Teacher) -> Surrogate:
 def load_surrogate(folder: str | Path, dtype: torch.dtype = torch.float32) -> RaptorModel:
     """Read what `save_pretrained` wrote into a directory."""
     try:
-        model, info = RaptorModel.from_pretrained(
-            str(folder), dtype=dtype, use_safetensors=True, local_files_only=True, output_loading_info=True
-        )
+        with silence():
+            model, info = RaptorModel.from_pretrained(
+                str(folder), dtype=dtype, use_safetensors=True, local_files_only=True, output_loading_info=True
+            )
     except RaptorError:
         raise
     except Exception as error:

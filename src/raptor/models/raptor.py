@@ -247,7 +247,10 @@ class Raptor(nn.Module):
 
     def step(self, tokens: Tokens, layer: int) -> Tokens:
         """Go from `layer` to `layer + 1`."""
+        return self.apply_block(self.blocks[self.phases.block_of(layer + 1)], tokens, layer)
+
+    def apply_block(self, block: nn.Module, tokens: Tokens, layer: int) -> Tokens:
+        """Make `layer + 1` by a block in place of the own one."""
         if self.untied and layer + 1 not in self.ends:
             return tokens
-        target = tokens.new_full((1,), float(layer + 1))
-        return self.blocks[self.phases.block_of(layer + 1)](tokens, target)
+        return block(tokens, tokens.new_full((1,), float(layer + 1)))

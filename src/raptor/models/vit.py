@@ -232,7 +232,7 @@ class ViT(nn.Module):
             return cast(Tensor, block(tokens, first))
         # Only the kept samples are computed: a dropped layer costs nothing.
         keep = torch.nonzero(torch.rand(len(tokens)) >= p).flatten().to(tokens.device)
-        kept = tokens[keep]
+        kept = tokens if len(keep) == len(tokens) else tokens[keep]
         change = block(kept, first) - kept[:, :first]
         return tokens[:, :first].index_add(0, keep, change, alpha=1.0 / (1.0 - p))
 

@@ -22,6 +22,7 @@ from raptor.flow import rollout
 from raptor.models.raptor import Raptor
 from raptor.models.surrogate import Surrogate, build_surrogate
 from raptor.models.teachers.teacher import Teacher
+from raptor.models.weights import fingerprint
 from raptor.phases import Phases
 from raptor.tokens import TokenLayout
 from raptor.training.loop import Objective, fit
@@ -146,6 +147,12 @@ def distill(
     if chosen.normalise:
         first = next(images.shuffled(0, SPREAD_IMAGES, chosen.apart.seed)).pixels.to(teacher.device)
         spread = {name: values.to(teacher.device) for name, values in states_spread(teacher, first.split(16)).items()}
+    # What a run that goes on must share with the one that stopped, beside its recipe.
+    identity = {
+        "teacher": fingerprint(teacher.module),
+        "image_size": list(teacher.image_size),
+        "launch": asdict(launch or Launch()),
+    }
     seconds = 0.0
     for name, objective, recipe, apart in _stages(surrogate, chosen, spread):
 
@@ -155,7 +162,7 @@ def distill(
         folder = None if out is None else out / name
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-        everything = {"phases": str(phases), "stage": name, "distillation": asdict(chosen), **(about or {})}
+        everything = {"phases": str(phases), "stage": name, "distillation": asdict(chosen), **identity, **(about or {})}
         if recipe.steps:
             seconds += fit(
                 surrogate.raptor, objective, batches, recipe, folder, resume, everything,

@@ -77,7 +77,7 @@ def fit(
     """
     keep_freed_memory()
     launch = launch or Launch()
-    workers = Workers(model, objective, build_optimizers(model, recipe), launch, recipe.batch_size)
+    workers = Workers(model, objective, build_optimizers(model, recipe), launch, recipe.batch_size, out)
     # JSON's own types, so that what is compared is what was saved.
     config = json.loads(json.dumps({**asdict(recipe), **(about or {})}))
     found = checkpoint.load(out, config) if out is not None and resume else None
@@ -89,7 +89,7 @@ def fit(
         first, spent = found.step, found.seconds
     kept = out if workers.main else None
     log = _Log(None if kept is None else kept / METRICS, first, watch if workers.main else None)
-    workers.track(out, config)
+    workers.track(config)
     started = time.perf_counter() - spent
 
     def keep(step: int) -> None:

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
+from raptor.device import doubled
 from raptor.errors import DataError, OptionError
 from raptor.flow import DepthFlow, layers_of, pixels_of
 from raptor.tokens import GROUPS, TokenLayout
@@ -78,7 +79,7 @@ def states_spread(flow: DepthFlow, images: Iterable[Any]) -> Spread:
         n += len(pixels)
         for layer, states in layers_of(flow, flow.embed(pixels)):
             if layer:
-                states = states.double() if states.device.type != "mps" else states
+                states = doubled(states)
                 added = [states.sum(dim=0), states.square().sum(dim=0)]
                 if len(sums) < layer:
                     sums.append(added)

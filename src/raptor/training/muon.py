@@ -30,9 +30,20 @@ def orthogonalised(matrices: Float[Tensor, "n rows columns"]) -> Float[Tensor, "
     tall = matrices.shape[1] > matrices.shape[2]
     x = matrices.mT if tall else matrices
     x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-12)
-    for _ in range(ITERATIONS):
-        gram = x @ x.mT
-        x = a * x + (b * gram + c * gram @ gram) @ x
+    wide = x.shape[2] >= 2 * x.shape[1]
+    gram, whole = x @ x.mT, None
+    for index in range(ITERATIONS):
+        factor = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
+        factor.diagonal(dim1=1, dim2=2).add_(a)
+        if wide:
+            # All factors are polynomials of the first Gram matrix and commute: they are multiplied among themselves,
+            # which are small, and the long matrix is touched at the end alone.
+            whole = factor if whole is None else factor @ whole
+            gram = factor @ gram @ factor
+        else:
+            x = factor @ x
+            gram = x @ x.mT if index < ITERATIONS - 1 else gram
+    x = x if whole is None else whole @ x
     return x.mT if tall else x
 
 

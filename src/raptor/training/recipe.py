@@ -56,7 +56,8 @@ def build_optimizers(model: nn.Module, recipe: Recipe) -> list[Optimizer]:
     """
     trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     matrices = {name: p for name, p in trained.items() if name.endswith("weight") and p.ndim >= 2}
-    inner = {name: p for name, p in matrices.items() if "blocks." in name and p.ndim == 2}
+    # Not the map from a layer's number to its scales: it has one input.
+    inner = {n: p for n, p in matrices.items() if "blocks." in n and ".t_proj." not in n and p.ndim == 2}
     if recipe.muon_lr is None:
         inner = {}
     groups: list[dict[str, Any]] = [

@@ -5,6 +5,7 @@ Where the sources give numbers of steps, shares of `steps` are taken, so that sh
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from raptor.errors import OptionError
 from raptor.training.recipe import Recipe
 
 STEPS = 2000  # a stage, where nothing is said
+BATCH_SIZE = 64  # both sources'
 
 
 @dataclass(frozen=True)
@@ -112,9 +114,10 @@ RECIPES = {"default": _default, "paper": _paper, "released": _released}
 def distillation_named(
     name: str,
     steps: int = STEPS,
-    batch_size: int = 64,
+    batch_size: int = BATCH_SIZE,
     seed: int = 0,
     lr: float | None = None,
+    muon_lr: float | None = None,
     kind: str | None = None,
     **block: Any,
 ) -> Distillation:
@@ -128,13 +131,18 @@ def distillation_named(
         Of each stage.
     batch_size, seed
         Of both.
-    lr
-        Peak learning rate instead of the recipe's.
+    lr, muon_lr
+        Peak learning rates instead of the recipe's; a `muon_lr` of 0 leaves all to AdamW.
     kind, **block
         Blocks instead of the recipe's; options are kept where the kind is the same.
     """
+    if not all(rate is None or (math.isfinite(rate) and rate >= 0) for rate in (lr, muon_lr)) or lr == 0:
+        raise OptionError(f"learning rates are above 0, not lr = {lr} and muon_lr = {muon_lr}")
     if name not in RECIPES:
         raise OptionError(f"there is no recipe {name!r}; there are {', '.join(RECIPES)}")
     chosen = RECIPES[name](steps, batch_size, seed, lr)
+    if muon_lr is not None:
+        rate = muon_lr or None
+        chosen = replace(chosen, apart=replace(chosen.apart, muon_lr=rate), joined=replace(chosen.joined, muon_lr=rate))
     kept = chosen.block if kind in (None, chosen.kind) else {}
     return replace(chosen, kind=kind or chosen.kind, block={**kept, **block})

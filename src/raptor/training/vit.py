@@ -75,7 +75,7 @@ def train_vit(
         assert batch.label is not None
         pixels, label = batch.pixels.to(chosen), batch.label.to(chosen)
         logits = model(augment(pixels))
-        return cross_entropy(logits, label), {"accuracy": (logits.argmax(dim=1) == label).double().mean()}
+        return cross_entropy(logits, label), {"accuracy": (logits.argmax(dim=1) == label).float().mean()}
 
     def batches(first: int, size: int, part: Part) -> Iterator[Batch]:
         return images.shuffled(first, size, recipe.seed, part)

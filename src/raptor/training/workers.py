@@ -15,10 +15,12 @@ from accelerate.state import AcceleratorState
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from raptor.errors import MissingDependencyError, OptionError
+from raptor.errors import MissingDependencyError, OptionError, one_line
 
 PRECISIONS = ("no", "bf16", "fp16")
 TRACKERS = ("tensorboard", "wandb")
+
+STRIDE = 0x9E3779B97F4A7C15  # keeps the seeds of processes apart for all steps
 
 # Which part of every batch is a process's own: (index, number of parts).
 Part = tuple[int, int]
@@ -78,6 +80,8 @@ class Workers:
         The layout.
     batch_size
         Images a step, over all processes and parts.
+    out
+        Where trackers write.
     """
 
     def __init__(
@@ -87,12 +91,18 @@ class Workers:
         optimizers: Sequence[Optimizer],
         launch: Launch,
         batch_size: int,
+        out: Path | None = None,
     ):
-        AcceleratorState._reset_state()  # the precision of an earlier training in this process
+        # An earlier training in this process may have had another precision or device.
+        AcceleratorState._reset_state(reset_partial_state=not torch.distributed.is_initialized())
         on_cpu = next(model.parameters()).device.type == "cpu"
-        self.accelerator = Accelerator(
-            cpu=on_cpu, mixed_precision=launch.precision, log_with=list(launch.trackers) or None
-        )
+        try:
+            self.accelerator = Accelerator(
+                cpu=on_cpu, mixed_precision=launch.precision, log_with=list(launch.trackers) or None,
+                project_dir=str(out or "."),
+            )  # fmt: skip
+        except ValueError as error:
+            raise OptionError(f"precision {launch.precision!r} cannot be had here: {one_line(error)}") from error
         self.launch = launch
         n = self.accelerator.num_processes
         if batch_size % (n * launch.accumulate):
@@ -106,7 +116,7 @@ class Workers:
 
     def seed(self, number: int) -> None:
         """Seed what a step draws: in every process something else, the first as if it were alone."""
-        torch.manual_seed(number * self.part[1] + self.part[0] if self.part[1] > 1 else number)
+        torch.manual_seed((number + self.part[0] * STRIDE) % 2**63)
 
     def gradient(self, source: Iterator[Any], step: int) -> tuple[Tensor, dict[str, Tensor]]:
         """Accumulate the gradient of one step; return the mean loss of this process and the last part's metrics."""
@@ -137,10 +147,9 @@ class Workers:
         for optimizer in self.optimizers:
             optimizer.step()
 
-    def track(self, out: Path | None, config: dict[str, Any]) -> None:
+    def track(self, config: dict[str, Any]) -> None:
         """Start the trackers."""
         if self.launch.trackers:
-            self.accelerator.project_configuration.set_directories(str(out or "."))
             self.accelerator.init_trackers("raptor", {key: str(value) for key, value in config.items()})
 
     def log(self, line: dict[str, float], step: int) -> None:

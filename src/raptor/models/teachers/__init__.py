@@ -14,6 +14,7 @@ from raptor.errors import ImageSizeError, OptionError
 from raptor.models.store import SURROGATE_TYPE, is_of_type, load_vit
 from raptor.models.teachers.adapt import parts_of, register_adapter
 from raptor.models.teachers.heads import read_linear, with_head
+from raptor.models.teachers.own import StitchedModel
 from raptor.models.teachers.teacher import Parts, Teacher, as_image_size
 from raptor.preprocessing import Preprocessing
 
@@ -66,10 +67,28 @@ def _from_hub(source: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
     return model, processors.preprocessing_of(source, getattr(model.config, "vision_config", model.config))
 
 
+def _stitched(name: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
+    """Load `SURROGATE@LAYER`: the surrogate up to that layer, its teacher after it."""
+    from raptor.models.pretrained import RaptorModel, with_teacher
+
+    folder, _, layer = name.rpartition("@")
+    alone = load_teacher(folder, dtype=dtype) if folder else None
+    if alone is None or not isinstance(alone.module, RaptorModel) or not layer.isdigit() or int(layer) > alone.depth:
+        raise OptionError(
+            f"a stitched model is stitch:SURROGATE@LAYER, a directory that distill wrote and a layer from 0 to its "
+            f"depth, not {name!r}"
+        )
+    teacher = load_teacher(
+        alone.module.config.provenance["teacher"]["name"], alone.image_size, weights, alone.linear, dtype=dtype
+    )
+    return StitchedModel(with_teacher(alone.module, teacher), int(layer)), teacher.preprocessing
+
+
 # What stands before the colon of a source -> how it is loaded.
 SOURCES: dict[str, Callable[[str, Path | None, torch.dtype], Loaded]] = {
     "timm": _from_timm,
     "dinov2": _from_dinov2,
+    "stitch": _stitched,
 }
 
 
@@ -111,8 +130,9 @@ def load_teacher(
     ----------
     source
         `scenes` (the ViT that ships), a hub id, a directory that `save_pretrained` or `raptor train` wrote,
-        `timm:NAME`, `dinov2:ARCH` (with `weights`), or a module in hand. A module is put into evaluation mode and
-        used as it is; only a timm model at another image size is copied, because its positions are resampled.
+        `timm:NAME`, `dinov2:ARCH` (with `weights`), a directory that `raptor distill` wrote, `stitch:SURROGATE@LAYER`
+        (the surrogate up to that layer, its teacher after it), or a module in hand. A module is put into evaluation
+        mode and used as it is; only a timm model at another image size is copied, because its positions are resampled.
     image_size
         Pixels, one number or (height, width); by default what the model's own preprocessing crops to.
     weights

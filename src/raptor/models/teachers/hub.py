@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ import torch
 from torch import nn
 
 from raptor.errors import ModelNotFoundError, UnsupportedModelError, WeightsError, one_line
-from raptor.hub import HUB_ID, import_transformers, reachable
+from raptor.hub import HUB_ID, import_transformers, reachable, silence
 from raptor.models.teachers.adapt import ADAPTERS, supported
 from raptor.models.teachers.classifiers import CLASSIFIERS
 from raptor.models.weights import read_weights
@@ -48,7 +46,7 @@ def load(source: str, weights: Path | None, dtype: torch.dtype) -> nn.Module:
     kind = _model_class(config)
     state = None if weights is None else read_weights(weights)
     origin = str(weights or source)
-    with _silence():
+    with silence():
         try:
             model, info = kind.from_pretrained(
                 None if state is not None else source,
@@ -74,7 +72,7 @@ def load(source: str, weights: Path | None, dtype: torch.dtype) -> nn.Module:
 def _config(source: str, local: bool) -> Any:
     """Read the configuration; code that a repository brings is never run."""
     try:
-        with _silence():
+        with silence():
             return import_transformers().AutoConfig.from_pretrained(
                 source, local_files_only=local, trust_remote_code=False
             )
@@ -120,20 +118,6 @@ def _check_keys(model: Any, info: dict[str, Any], origin: str) -> None:
     for key in sorted(info["unexpected_keys"]):
         if (match := VIT_BLOCK.match(key)) and match[1] not in present:
             raise WeightsError(f"{foreign}{key!r} is not in the model")
-
-
-@contextlib.contextmanager
-def _silence() -> Iterator[None]:
-    """Keep the library's reports and bars out of the way: what matters in them is checked and raised above."""
-    logging = import_transformers().utils.logging
-    before = logging.get_verbosity()
-    logging.set_verbosity(logging.CRITICAL)
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)
-        logging.enable_progress_bar()
 
 
 def _not_loaded(source: str, local: bool, error: Exception) -> str:

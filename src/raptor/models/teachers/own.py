@@ -1,4 +1,4 @@
-"""Our own models as teachers: the ViT, and a surrogate that stands alone."""
+"""Our own models as teachers: the ViT, a surrogate that stands alone, and one stitched to its teacher."""
 
 from __future__ import annotations
 
@@ -42,17 +42,49 @@ def surrogate(model: Any, image_size: Size | None) -> Parts:
         height, width = teacher.image_size
         raise ImageSizeError(f"this surrogate was made for images of {height}x{width} and takes no others")
 
-    def call(block: nn.Module, tokens: Tensor, layer: int) -> Tensor:
-        return raptor.step(tokens, layer)
-
     return replace(
         teacher.parts,
         family=f"Raptor {phases} of {teacher.parts.family}",
         embed=flow.embed,
         blocks=nn.ModuleList(raptor.blocks[phases.block_of(layer)] for layer in range(1, phases.depth + 1)),
-        call=call,
+        call=raptor.apply_block,
         module=model,
     )
 
 
-ADAPTERS: dict[str, Adapter] = {"raptor.ViT": vit, "raptor.RaptorModel": surrogate}
+class StitchedModel(nn.Module):
+    """A surrogate up to a layer, its teacher after it.
+
+    Parameters
+    ----------
+    surrogate
+        With its teacher.
+    at
+        The last layer that the surrogate makes.
+    """
+
+    def __init__(self, surrogate: Any, at: int):
+        super().__init__()
+        self.surrogate, self.at = surrogate, at
+
+
+def stitched(model: Any, image_size: Size | None) -> Parts:
+    """Return the parts of a surrogate up to a layer and of its teacher after it."""
+    before, teacher, at = surrogate(model, image_size), model.surrogate.teacher, model.at
+
+    def call(block: nn.Module, tokens: Tensor, layer: int) -> Tensor:
+        return (before if layer < at else teacher.parts).call(block, tokens, layer)
+
+    return replace(
+        before,
+        family=f"{before.family} up to layer {at}",
+        blocks=nn.ModuleList([*list(before.blocks)[:at], *list(teacher.parts.blocks)[at:]]),
+        call=call,
+    )
+
+
+ADAPTERS: dict[str, Adapter] = {
+    "raptor.ViT": vit,
+    "raptor.RaptorModel": surrogate,
+    "raptor.StitchedModel": stitched,
+}

@@ -58,7 +58,12 @@ def rebuild(description: Description, preprocessing: Preprocessing, name: str) -
 
 def _check(description: Description, module: nn.Module) -> None:
     """Make sure that what is described is what is there: arguments that a library does not keep would be lost."""
-    again = _FROM[description["library"]](description)
+    try:
+        again = _FROM[description["library"]](description)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise UnsupportedModelError(
+            f"no surrogate of a {key_of(type(module))} can stand alone: {one_line(error)}"
+        ) from error
     shapes, wanted = ({name: value.shape for name, value in m.state_dict().items()} for m in (again, module))
     if shapes != wanted:
         odd = min(name for name in {*shapes, *wanted} if shapes.get(name) != wanted.get(name))

@@ -1,0 +1,70 @@
+"""Held-out fidelity along a distillation, one JSON line a point: what `docs/surrogates.md` draws its curves from.
+
+python tools/compare_recipes.py --recipe released --lr 3e-4 --phases 4-4-4 --steps 1000 --seed 0 >> curves.jsonl
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+
+import torch
+
+import raptor
+from raptor.fidelity_by_layer import trajectory_fidelity
+from raptor.models.surrogate import build_surrogate
+from raptor.phases import Phases
+from raptor.training.distill import distill
+from raptor.training.recipes import distillation_named
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="scenes")
+    parser.add_argument("--phases", required=True)
+    parser.add_argument("--recipe", default="default")
+    parser.add_argument("--lr", type=float)
+    parser.add_argument("--muon-lr", type=float)
+    parser.add_argument("--kind")
+    parser.add_argument("--block", type=json.loads, default={})
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--every", type=int, default=60, help="Steps between points; a multiple of 20.")
+    parser.add_argument("--images", type=int, default=256, help="Held-out images of a point.")
+    given = parser.parse_args()
+    teacher = raptor.load_teacher(given.model)
+    phases = Phases.parse(given.phases)
+    recipe = distillation_named(
+        given.recipe, given.steps, given.batch_size, given.seed, given.lr, given.muon_lr, given.kind, **given.block
+    )
+    torch.manual_seed(given.seed)
+    student = build_surrogate(teacher, phases, recipe.kind, **recipe.block)
+    held_out = raptor.load_images("scenes:validation", teacher, images=given.images, batch_size=64)
+    measuring = 0.0
+
+    def watch(stage: str, line: dict[str, float]) -> None:
+        nonlocal measuring
+        step = int(line["step"])
+        if step % given.every and step != given.steps:
+            return
+        start = time.perf_counter()
+        found = trajectory_fidelity(teacher, student, held_out, phases, draws=2)
+        r2 = found.mean["r2"]["all"]
+        measuring += time.perf_counter() - start
+        point = {
+            "recipe": given.recipe, "lr": recipe.joined.lr, "kind": recipe.kind, "block": recipe.block,
+            "phases": given.phases, "seed": given.seed, "batch_size": given.batch_size, "steps": given.steps,
+            "stage": stage, "step": step, "seconds": round(time.perf_counter() - began - measuring, 1),
+            "loss": line["loss"], "r2_last": r2[-1], "r2_mean": sum(r2) / len(r2), "images": found.n,
+        }  # fmt: skip
+        print(json.dumps(point), flush=True)
+
+    pictures = raptor.load_images("scenes:train", teacher, images=2 * given.steps * given.batch_size)
+    began = time.perf_counter()
+    distill(teacher, pictures, phases, recipe, watch=watch, start=student)
+
+
+if __name__ == "__main__":
+    main()
