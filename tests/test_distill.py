@@ -1,4 +1,4 @@
-"""Distillation: losses against their definitions, batched against looped, apart against alone."""
+"""Distillation as a run: apart against alone, repeated, resumed, killed, on a full disk."""
 
 from __future__ import annotations
 
@@ -15,161 +15,14 @@ import torch
 import raptor
 import raptor.training.distill as distill_module
 from raptor.data import load_images
-from raptor.errors import DataError, LayerError, OptionError, OutputError, PhaseError, ResumeError
+from raptor.errors import LayerError, OptionError, OutputError, PhaseError, ResumeError
 from raptor.models.surrogate import build_surrogate
 from raptor.models.vit import ViT, ViTConfig
 from raptor.phases import Phases
-from raptor.tokens import TokenLayout
-from raptor.training.distill import apart_loss, distill, joined_loss
-from raptor.training.losses import TrajectoryLoss, states_spread
+from raptor.training.distill import distill
 from raptor.training.recipe import Recipe
-from raptor.training.recipes import Distillation, distillation_named
-from raptor.training.schedules import annealed
+from raptor.training.recipes import Distillation
 from raptor.training.workers import Launch
-
-LAYOUT = TokenLayout(n_cls=1, n_register=2, grid=(2, 2))
-PHASES = Phases((2, 3))
-
-
-def states(seed, layers=3, images=5):
-    return torch.randn(images, layers, 7, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
-def test_the_plain_loss_is_the_mean_squared_error():
-    predicted, truth = states(0), states(1)
-    found = TrajectoryLoss()(predicted, truth, LAYOUT)
-    expected = torch.stack([torch.nn.functional.mse_loss(predicted[:, n], truth[:, n]) for n in range(3)])
-    torch.testing.assert_close(found, expected)
-
-
-def test_weights_are_of_group_means_and_shared_where_a_group_is_lacking():
-    predicted, truth = states(0), states(1)
-    error = (predicted - truth).square().mean(dim=(0, 3))  # layers, tokens
-    groups = {"cls": error[:, :1], "register": error[:, 1:3], "patch": error[:, 3:]}
-    weights = {"cls": 0.45, "register": 0.1, "patch": 0.45}
-    expected = sum(weights[name] * groups[name].mean(dim=1) for name in groups)
-    torch.testing.assert_close(TrajectoryLoss(weights)(predicted, truth, LAYOUT), expected)
-    bare = TokenLayout(n_cls=1, n_register=0, grid=(2, 3))
-    expected = (error[:, :1].mean(dim=1) + error[:, 1:].mean(dim=1)) / 2
-    torch.testing.assert_close(TrajectoryLoss(weights)(predicted, truth, bare), expected)
-
-
-def test_the_normalised_loss_is_one_minus_r2_and_blind_to_scale():
-    predicted, truth = states(0), states(1)
-    spread = {"all": (truth - truth.mean(dim=0)).square().mean(dim=(0, 2, 3))}
-    expected = (predicted - truth).square().sum(dim=(0, 2, 3))
-    expected = expected / (truth - truth.mean(dim=0)).square().sum(dim=(0, 2, 3))
-    torch.testing.assert_close(TrajectoryLoss()(predicted, truth, LAYOUT, spread), expected)
-    larger = {"all": 900 * spread["all"]}
-    torch.testing.assert_close(TrajectoryLoss()(30 * predicted, 30 * truth, LAYOUT, larger), expected)
-
-
-def test_wrong_weights_are_named():
-    with pytest.raises(OptionError, match="cls, register, patch"):
-        TrajectoryLoss({"window": 1.0})
-    with pytest.raises(OptionError, match="no token of this model counts"):
-        TrajectoryLoss({"register": 1.0})(states(0), states(1), TokenLayout(1, 0, (2, 3)))
-
-
-def test_the_weight_of_forcing_falls_linearly():
-    assert [annealed(step, 8, 0.5, 0.5) for step in (0, 1, 2, 4, 7)] == [0.5, 0.375, 0.25, 0, 0]
-    assert annealed(0, 8, 0.5, 0.0) == 0
-
-
-@pytest.fixture(scope="module")
-def teacher():
-    torch.manual_seed(0)
-    model = ViT(ViTConfig(depth=5, width=16, heads=2, image_size=16, n_register=2)).double()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
-    return raptor.load_teacher(model)
-
-
-@pytest.fixture(scope="module")
-def truth(teacher):
-    pixels = torch.rand(3, 3, 16, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        return raptor.rollout(teacher, teacher.embed(pixels)).states
-
-
-def test_the_spread_of_states_is_their_variance_over_images(teacher, truth):
-    pixels = torch.rand(3, 3, 16, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    found = states_spread(teacher, pixels.split(2))  # of unequal batches
-    by_token = truth[:, 1:].var(dim=0, correction=0).mean(dim=-1)
-    torch.testing.assert_close(found["all"], by_token.mean(dim=1).float())
-    for name, where in teacher.layout.slices.items():
-        torch.testing.assert_close(found[name], by_token[:, where].mean(dim=1).float())
-    with pytest.raises(DataError, match="two images"):
-        states_spread(teacher, pixels[:1].split(1))
-
-
-def test_layers_count_alike_when_losses_are_normalised(teacher, truth):
-    """Each phase gets the spread of its own layers, each stage that of all."""
-    model = scrambled_surrogate(teacher).raptor
-    spread = {name: torch.arange(1.0, 6.0) for name in ("all", *teacher.layout.slices)}
-    plain = TrajectoryLoss()
-    expected = 0.0
-    for span in PHASES.ranges:
-        errors = [(model.step(truth[:, n - 1], n - 1) - truth[:, n]).square().mean() / n for n in span]
-        expected = expected + sum(errors) / len(errors)
-    torch.testing.assert_close(apart_loss(model, truth, teacher.layout, [plain, plain], 1.0, spread), expected)
-    rolled = raptor.rollout(scrambled_surrogate(teacher), truth[:, 0]).states
-    errors = (rolled[:, 1:] - truth[:, 1:]).square().mean(dim=(0, 2, 3)) / torch.arange(1.0, 6.0)
-    torch.testing.assert_close(joined_loss(model, truth, teacher.layout, plain, spread), errors.mean())
-
-
-def scrambled_surrogate(teacher, kind="swiglu", phases=PHASES):
-    torch.manual_seed(1)
-    options = {"layer_scale": 0.5} if kind == "swiglu" else {}
-    surrogate = build_surrogate(teacher, phases, kind, **options).double()
-    with torch.no_grad():
-        for parameter in surrogate.raptor.parameters():
-            parameter.add_(0.05 * torch.randn_like(parameter))
-    return surrogate
-
-
-@pytest.mark.parametrize("kind", ["swiglu", "gelu", "teacher"])
-def test_teacher_forcing_in_one_call_equals_layer_by_layer(teacher, truth, kind):
-    model = scrambled_surrogate(teacher, kind).raptor
-    plain = TrajectoryLoss()
-    found = apart_loss(model, truth, teacher.layout, [plain, plain], forcing=1.0)
-    expected = 0.0
-    for span in PHASES.ranges:
-        steps = [(model.step(truth[:, layer - 1], layer - 1) - truth[:, layer]).square().mean() for layer in span]
-        expected = expected + sum(steps) / len(steps)
-    torch.testing.assert_close(found, expected)
-
-
-def test_the_rollout_of_a_phase_starts_at_the_truth_and_goes_on_alone(teacher, truth):
-    model = scrambled_surrogate(teacher).raptor
-    plain = TrajectoryLoss()
-    expected = 0.0
-    for span in PHASES.ranges:
-        tokens, errors = truth[:, span[0] - 1], []
-        for layer in span:
-            tokens = model.step(tokens, layer - 1)
-            errors.append((tokens - truth[:, layer]).square().mean())
-        expected = expected + sum(errors) / len(errors)
-    torch.testing.assert_close(apart_loss(model, truth, teacher.layout, [plain, plain], forcing=0.0), expected)
-    mixed = apart_loss(model, truth, teacher.layout, [plain, plain], forcing=0.3)
-    forced = apart_loss(model, truth, teacher.layout, [plain, plain], forcing=1.0)
-    torch.testing.assert_close(mixed, 0.3 * forced + 0.7 * expected)
-
-
-def test_stage_two_rolls_out_from_layer_0(teacher, truth):
-    surrogate = scrambled_surrogate(teacher)
-    rolled = raptor.rollout(surrogate, truth[:, 0]).states
-    expected = (rolled[:, 1:] - truth[:, 1:]).square().mean()
-    torch.testing.assert_close(joined_loss(surrogate.raptor, truth, teacher.layout, TrajectoryLoss()), expected)
-
-
-@pytest.mark.parametrize("kind", ["swiglu", "teacher"])
-def test_gradients_reach_every_block_and_nothing_of_the_teacher(teacher, truth, kind):
-    surrogate = scrambled_surrogate(teacher, kind)
-    joined_loss(surrogate.raptor, truth, teacher.layout, TrajectoryLoss()).backward()
-    assert all(parameter.grad.abs().max() > 0 for parameter in surrogate.raptor.parameters())
-    assert all(parameter.grad is None for parameter in surrogate.teacher.parameters())
 
 
 def scenes(teacher):
@@ -227,81 +80,6 @@ def test_what_cannot_be_is_named():
         build_surrogate(teacher, Phases((2, 2)), "magic")
     with pytest.raises(LayerError, match="0 to 3, not 4"):
         build_surrogate(teacher, Phases((2, 2))).step(torch.zeros(1, 66, 16), 4)
-
-
-def test_recipes_are_the_published_numbers():
-    released, paper = (distillation_named(name, steps=312_500, batch_size=64) for name in ("released", "paper"))
-    for recipe, lr, clip in ((released.joined, 3e-4, 1.0), (paper.joined, 1e-4, None)):
-        assert (recipe.lr, recipe.clip, recipe.warmup, recipe.weight_decay) == (lr, clip, 10_000, 1e-4)
-        assert recipe.lr * recipe.floor == pytest.approx(1e-6)
-    assert (released.forcing, paper.forcing, released.forcing_share) == (1.0, 0.5, 0.25)
-    assert released.joined_weights == {"cls": 0.45, "register": 0.10, "patch": 0.45}
-    assert (released.kind, released.block["layer_scale"], released.normalise) == ("swiglu", 1e-5, False)
-    with pytest.raises(OptionError, match="default, paper, released"):
-        distillation_named("best")
-
-
-def test_rates_can_be_changed_and_muon_left_out():
-    changed = distillation_named("released", lr=1e-2, muon_lr=3e-3)
-    assert (changed.apart.lr, changed.joined.muon_lr) == (1e-2, 3e-3)
-    assert distillation_named("default", muon_lr=0).apart.muon_lr is None
-
-
-def test_options_of_blocks_go_with_their_kind():
-    changed = distillation_named("released", layer_scale=0.1)
-    assert changed.block == {"mlp_ratio": 4.0, "layer_scale": 0.1}
-    assert distillation_named("released", kind="teacher").block == {}
-
-
-@pytest.mark.parametrize("kind", ["teacher", "swiglu"])
-def test_a_relaxed_block_starts_tied_and_each_layer_learns_its_own(teacher, truth, kind):
-    torch.manual_seed(1)
-    options = {"layer_scale": 0.5} if kind == "swiglu" else {}
-    tied = build_surrogate(teacher, PHASES, kind, **options).double()
-    torch.manual_seed(1)
-    relaxed = build_surrogate(teacher, PHASES, kind, relax_rank=2, **options).double()
-    own = {name: value for name, value in relaxed.raptor.named_parameters() if name.endswith((".up", ".down"))}
-    shared = [value for name, value in relaxed.raptor.named_parameters() if name not in own]
-    with torch.no_grad():
-        for a, b in zip(shared, tied.raptor.parameters(), strict=True):
-            a.copy_(b)
-    tokens = truth[:, 0]
-    for layer in range(5):
-        torch.testing.assert_close(relaxed.step(tokens, layer), tied.step(tokens, layer))
-    with torch.no_grad():
-        for name, value in own.items():
-            if name.startswith("blocks.1.") and name.endswith(".up"):
-                value[1].normal_()  # the second layer of the second phase: layer 4
-    same = [torch.allclose(relaxed.step(tokens, layer), tied.step(tokens, layer)) for layer in range(5)]
-    assert same == [True, True, True, False, True]
-    plain = TrajectoryLoss()
-    found = apart_loss(relaxed.raptor, truth, teacher.layout, [plain, plain], forcing=1.0)
-    expected = 0.0
-    for span in PHASES.ranges:
-        steps = [(relaxed.step(truth[:, n - 1], n - 1) - truth[:, n]).square().mean() for n in span]
-        expected = expected + sum(steps) / len(steps)
-    torch.testing.assert_close(found, expected)
-    # r (inputs + outputs) parameters a layer and linear map.
-    maps = {"teacher": [(16, 48), (16, 16), (16, 64), (64, 16)], "swiglu": [(16, 48), (16, 16), (16, 128), (64, 16)]}
-    assert sum(value.numel() for value in own.values()) == 5 * 2 * sum(a + b for a, b in maps[kind])
-
-
-def test_the_untied_control_is_k_layers_at_the_ends_of_phases(teacher, truth):
-    torch.manual_seed(1)
-    control = build_surrogate(teacher, PHASES, "teacher", untied=True)
-    first = control.step(truth[:, 0], 1)
-    rolled = raptor.rollout(control, truth[:, 0]).states
-    assert torch.equal(rolled[:, 1], truth[:, 0])
-    assert torch.equal(rolled[:, 2], first)
-    assert torch.equal(rolled[:, 4], first)
-    assert torch.equal(rolled[:, 5], control.step(first, 4))
-    ends = (rolled[:, [2, 5]] - truth[:, [2, 5]]).square().mean()
-    torch.testing.assert_close(joined_loss(control.raptor, truth, teacher.layout, TrajectoryLoss()), ends)
-    alone = [(control.step(truth[:, a], b - 1) - truth[:, b]).square().mean() for a, b in ((0, 2), (2, 5))]
-    plain = TrajectoryLoss()
-    torch.testing.assert_close(apart_loss(control.raptor, truth, teacher.layout, [plain] * 2, 0.5), sum(alone))
-    tied = build_surrogate(teacher, PHASES, "teacher")
-    assert weights_of(control).numel() == weights_of(tied).numel()
 
 
 def test_killed_ten_times_it_ends_as_if_nothing_had_happened(tmp_path, monkeypatch):
@@ -367,9 +145,3 @@ def test_a_run_of_another_teacher_is_not_resumed(tmp_path):
     layout = Launch(accumulate=2)
     with pytest.raises(ResumeError, match="was started with launch"):
         distill(teacher, scenes(teacher), Phases((2, 2)), plan(), out=tmp_path, resume=True, launch=layout)
-
-
-@pytest.mark.parametrize("rate", [-1.0, 0.0, float("nan")])
-def test_rates_that_are_none_are_refused(rate):
-    with pytest.raises(OptionError, match="above 0"):
-        distillation_named("default", lr=rate)

@@ -43,10 +43,14 @@ def test_it_is_the_vit_that_is_described(teacher):
 
 def test_its_history_says_how_to_make_it_again(record):
     assert record["command"].startswith("raptor train --data scenes ")
-    assert record["train_seconds"] > 0  # 90 minutes were aimed at; docs/scenes.md says what they were
     assert record["train_images"] == record["steps"] * 64
     low, high = record["top1_ci"]
     assert 0.85 <= low < record["top1"] < high <= 0.97
+
+
+@pytest.mark.xfail(strict=True, reason="missed by 24 s: docs/scenes.md says so; weights that hold it must pass here")
+def test_it_was_trained_in_90_minutes(record):
+    assert record["train_seconds"] <= 90 * 60
 
 
 def test_its_accuracy_is_the_recorded_one(teacher, record):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,9 +18,6 @@ Data = Annotated[
 ]
 Weights = Annotated[Path | None, typer.Option(help="File with the weights: .safetensors, or .pth of plain tensors.")]
 Head = Annotated[Path | None, typer.Option(help="File with a linear classifier's weight and bias.")]
-ImageColumn = Annotated[str | None, typer.Option(help="Column of a table that holds the images.")]
-LabelColumn = Annotated[str | None, typer.Option(help="Column of a table that holds the labels.")]
-AllowDamaged = Annotated[bool, typer.Option("--allow-damaged", help="Skip any number of damaged images, not only 1%.")]
 
 
 def _print_version(wanted: bool) -> bool:
@@ -46,17 +43,14 @@ def _inspect(
     data: Data = None,
     weights: Weights = None,
     head: Head = None,
-    image_column: ImageColumn = None,
-    label_column: LabelColumn = None,
-    allow_damaged: AllowDamaged = False,
     *,
+    loading: dict[str, Any],
     common: Common,
 ) -> None:
     """What is this model: layers, tokens, cost, preprocessing; with --data also its norms by layer."""
     from raptor.commands.inspecting import inspect_model
     from raptor.run import Run
 
-    loading = {"image_column": image_column, "label_column": label_column, "allow_damaged": allow_damaged}
     config = common.config(model=model, data=data, weights=weights, head=head, **loading)
     with Run("inspect", config, common.out, common.seed) as run:
         result = inspect_model(
@@ -87,11 +81,9 @@ def train(
     weight_decay: Annotated[float, typer.Option(min=0, help="Of weight matrices.")] = 0.05,
     flip: Annotated[bool, typer.Option("--flip/--no-flip", help="Mirror training images at random.")] = True,
     shift: Annotated[int, typer.Option(min=0, help="Move training images by up to this many pixels.")] = 0,
-    image_column: ImageColumn = None,
-    label_column: LabelColumn = None,
-    allow_damaged: AllowDamaged = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in --out.")] = False,
     *,
+    loading: dict[str, Any],
     common: Common,
 ) -> None:
     """Train our own ViT as a classifier; --out DIR is then a MODEL of every other verb."""
@@ -104,7 +96,7 @@ def train(
         recipe={"steps": steps, "batch_size": common.batch, "lr": lr, "muon_lr": muon_lr, "warmup": warmup,
                 "weight_decay": weight_decay, "seed": common.seed},
         augmentation={"flip": flip, "shift": shift},
-        loading={"image_column": image_column, "label_column": label_column, "allow_damaged": allow_damaged},
+        loading=loading,
     )  # fmt: skip
     common.show(result, lambda console: printing.print_training(console, result, common.out))
 
@@ -126,10 +118,8 @@ def phases(
     solver: Annotated[str, typer.Option(help="dp, exhaustive, or recursive (with cut: the released one).")] = "dp",
     min_length: Annotated[int, typer.Option(min=1, help="Least number of layers of a phase.")] = 2,
     weights: Weights = None,
-    image_column: ImageColumn = None,
-    label_column: LabelColumn = None,
-    allow_damaged: AllowDamaged = False,
     *,
+    loading: dict[str, Any],
     common: Common,
 ) -> None:
     """Find the phases of depth: how many, where, how sure, and whether they are phases at all."""
@@ -137,12 +127,12 @@ def phases(
     from raptor.errors import OptionError
 
     cutting = {"k": parse_k(k), "group": group, "objective": objective, "solver": solver, "min_length": min_length}
-    loading = {"image_column": image_column, "label_column": label_column, "allow_damaged": allow_damaged}
     if (matrix is None) == (not models):
         raise OptionError("phases are found in a MODEL, or in a matrix with --matrix FILE: give one of the two")
     if matrix is not None:
-        given = {"--data": data, "--weights": weights, "--images": common.images, "--image-column": image_column,
-                 "--label-column": label_column, "--group": None if group == "all" else group}  # fmt: skip
+        columns = {"--image-column": loading["image_column"], "--label-column": loading["label_column"]}
+        given = {"--data": data, "--weights": weights, "--images": common.images, **columns,
+                 "--group": None if group == "all" else group}  # fmt: skip
         if names := [name for name, value in given.items() if value is not None]:
             raise OptionError(f"a matrix has neither images nor token groups: leave {', '.join(names)} out")
         result = phases_of_matrix(matrix, distance, common, cutting)
@@ -173,11 +163,9 @@ def distill(
     track: Annotated[str | None, typer.Option(help="Trackers beside metrics.jsonl: tensorboard,wandb.")] = None,
     weights: Weights = None,
     head: Head = None,
-    image_column: ImageColumn = None,
-    label_column: LabelColumn = None,
-    allow_damaged: AllowDamaged = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoints in --out.")] = False,
     *,
+    loading: dict[str, Any],
     common: Common,
 ) -> None:
     """Train a Raptor: a few tied blocks that reproduce the model's whole trajectory; --out DIR is then a MODEL."""
@@ -190,7 +178,7 @@ def distill(
         recipe={"name": recipe, "steps": steps, "lr": lr, "kind": kind, **blocks},
         launch={"precision": precision, "accumulate": accumulate, "trackers": tuple(track.split(",")) if track else ()},
         eval_data=eval_data, eval_images=eval_images, weights=weights, head=head, resume=resume,
-        loading={"image_column": image_column, "label_column": label_column, "allow_damaged": allow_damaged},
+        loading=loading,
     )  # fmt: skip
     if result is not None:
         common.show(result, lambda console: printing.print_distillation(console, result, common.out))
@@ -203,16 +191,13 @@ def fidelity(
     data: Data = None,
     teacher: Annotated[str | None, typer.Option(help="Its teacher, where it is not to be found by name.")] = None,
     weights: Weights = None,
-    image_column: ImageColumn = None,
-    label_column: LabelColumn = None,
-    allow_damaged: AllowDamaged = False,
     *,
+    loading: dict[str, Any],
     common: Common,
 ) -> None:
     """How close a surrogate is to its teacher, layer by layer, how often it is right, and what it costs."""
     from raptor.commands.fidelity import fidelity_of
 
-    loading = {"image_column": image_column, "label_column": label_column, "allow_damaged": allow_damaged}
     result = fidelity_of(surrogate, data, teacher, weights, common, loading)
     common.show(result, lambda console: printing.print_fidelity(console, result, common.out))
 

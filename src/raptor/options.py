@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -60,6 +60,17 @@ class Common:
             text(Console())
 
 
+@dataclass(frozen=True)
+class Loading:
+    """How images are read, for every verb that takes --data; passed on to `load_images` as it is."""
+
+    image_column: Annotated[str | None, Option(help="Column of a table that holds the images.")] = None
+    label_column: Annotated[str | None, Option(help="Column of a table that holds the labels.")] = None
+    allow_damaged: Annotated[
+        bool, Option("--allow-damaged", help="Skip any number of damaged images, not only 1%.")
+    ] = False
+
+
 def parse_size(text: str | None) -> tuple[int, int] | None:
     """Read `224` or `480x640` (height x width)."""
     if text is None:
@@ -69,21 +80,32 @@ def parse_size(text: str | None) -> tuple[int, int] | None:
     return int(match[1]), int(match[2] or match[1])
 
 
+# Parameters of a command that stand for options declared once; a `loading` is given on as a plain dictionary.
+SHARED: dict[str, type[Common] | type[Loading]] = {"loading": Loading, "common": Common}
+
+
 def verb(function: Callable[..., None]) -> Callable[..., None]:
-    """Replace a command's parameter `common` by the common options, which typer reads from the signature."""
+    """Replace a command's parameters `common` and `loading` by their options, which typer reads from the signature."""
     keyword = inspect.Parameter.KEYWORD_ONLY
-    own = [p for p in inspect.signature(function, eval_str=True).parameters.values() if p.name != "common"]
-    types = get_type_hints(Common, include_extras=True)
-    shared = [
-        inspect.Parameter(field.name, keyword, default=field.default, annotation=types[field.name])
-        for field in fields(Common)
-    ]
-    parameters = [*(parameter.replace(kind=keyword) for parameter in own), *shared]
+    given_to = inspect.signature(function, eval_str=True).parameters
+    parameters = [parameter.replace(kind=keyword) for name, parameter in given_to.items() if name not in SHARED]
+    groups = {name: group for name, group in SHARED.items() if name in given_to}
+    for group in groups.values():
+        types = get_type_hints(group, include_extras=True)
+        parameters += [
+            inspect.Parameter(field.name, keyword, default=field.default, annotation=types[field.name])
+            for field in fields(group)
+        ]
 
     def command(**given: Any) -> None:
-        common = Common(**{field.name: given.pop(field.name) for field in fields(Common)})
-        parse_size(common.image_size)  # a mistake is one whether or not the verb needs the option
-        function(**given, common=common)
+        made: dict[str, Any] = {
+            name: group(**{field.name: given.pop(field.name) for field in fields(group)})
+            for name, group in groups.items()
+        }
+        if "loading" in made:
+            made["loading"] = asdict(made["loading"])
+        parse_size(made["common"].image_size)  # a mistake is one whether or not the verb needs the option
+        function(**given, **made)
 
     command.__doc__ = function.__doc__
     command.__name__ = function.__name__
