@@ -8,41 +8,17 @@ import json
 import pytest
 import torch
 from torch import nn
-from transformers import AutoModel
 
 from raptor import load_teacher, rollout
 from raptor.errors import RaptorError, UnsupportedModelError, WeightsError
 from raptor.models.pretrained import RaptorModel, load_surrogate, standalone
-from raptor.models.released import load_released
 from raptor.models.surrogate import build_surrogate
 from raptor.models.vit import ViT, ViTConfig
 from raptor.phases import Phases
+from round_trip import check_round_trip, scrambled
 from vits import FAMILIES, family, pixels
 
 SMALL = ViTConfig(image_size=16, patch_size=4, depth=3, width=16, heads=2, n_register=2, n_classes=5)
-
-
-def scrambled(surrogate, seed=3):
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in surrogate.raptor.parameters():
-            parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
-    return surrogate
-
-
-def check_round_trip(teacher, kind, folder, **block):
-    surrogate = scrambled(build_surrogate(teacher, Phases((2, 1)), kind, **block))
-    images = pixels(*teacher.image_size)
-    with torch.no_grad():
-        wanted = rollout(surrogate, surrogate.embed(images)).states
-        standalone(surrogate, kind, block).save_pretrained(folder)
-        model = AutoModel.from_pretrained(folder)
-        found = model(images, output_hidden_states=True)
-        assert torch.equal(torch.stack(found.hidden_states, dim=1), wanted)
-        assert torch.equal(found.last_hidden_state, surrogate.readout(wanted[:, -1]))
-        if surrogate.head is not None:
-            assert torch.equal(model.head(wanted[:, -1]), surrogate.head(wanted[:, -1]))
-    return model
 
 
 @pytest.mark.parametrize("case", FAMILIES, ids=lambda case: case.name)
@@ -95,6 +71,23 @@ def test_a_saved_surrogate_is_a_teacher_like_any_other(tmp_path):
     assert again.depth == 3
 
 
+def test_a_surrogate_is_read_by_its_hub_id(tmp_path, monkeypatch):
+    """From the cache of the hub, laid out as its client does."""
+    torch.manual_seed(0)
+    surrogate = scrambled(build_surrogate(load_teacher(ViT(SMALL)), Phases((2, 1))))
+    cached = tmp_path / "models--somebody--raptor"
+    standalone(surrogate, "teacher").save_pretrained(cached / "snapshots" / "0123")
+    (cached / "refs").mkdir()
+    (cached / "refs" / "main").write_text("0123")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    again = load_teacher("somebody/raptor")
+    images = pixels(16, 16)
+    with torch.no_grad():
+        assert torch.equal(again(images), surrogate.readout(rollout(surrogate, surrogate.embed(images)).at(3)))
+    with pytest.raises(RaptorError, match="takes no others"):
+        load_teacher("somebody/raptor", weights=tmp_path / "other.safetensors")
+
+
 def test_damaged_files_are_one_line(tmp_path):
     torch.manual_seed(0)
     model = standalone(build_surrogate(load_teacher(ViT(SMALL)), Phases((2, 1))), "teacher")
@@ -125,55 +118,6 @@ def test_a_class_of_no_known_library_says_so():
     teacher.module = Mine(SMALL)
     with pytest.raises(UnsupportedModelError, match=r"mine\.Mine"):
         standalone(build_surrogate(teacher, Phases((3,))), "teacher")
-
-
-def test_the_released_naming_is_read(tmp_path):
-    """Against the same step written with torch's own attention, which is what the released names are of."""
-    torch.manual_seed(0)
-    teacher = load_teacher(ViT(SMALL))
-    d, state = 16, {}
-    for j in range(2):
-        attention = nn.MultiheadAttention(d, 2, batch_first=True)
-        parts = {
-            "norm1": nn.LayerNorm(d), "attn": attention, "norm2": nn.LayerNorm(d),
-            "mlp.0": nn.Linear(d, 8 * d), "mlp.2": nn.Linear(4 * d, d),
-            "t_proj.0": nn.Linear(1, 16), "t_proj.2": nn.Linear(16, 3 * d),
-        }  # fmt: skip
-        for name, part in parts.items():
-            state |= {
-                f"blocks.{j}.{name}.{key}": 0.2 * torch.randn_like(value) for key, value in part.state_dict().items()
-            }
-        state |= {f"blocks.{j}.ls{i}.gamma": torch.randn(d) for i in (1, 2)}
-    torch.save(state, tmp_path / "raptor.pth")
-    surrogate = load_released(tmp_path / "raptor.pth", teacher, Phases((2, 1)))
-    x = torch.randn(3, 23, d)
-    for layer, j in ((0, 0), (1, 0), (2, 1)):
-        own = {
-            key.removeprefix(f"blocks.{j}."): value for key, value in state.items() if key.startswith(f"blocks.{j}.")
-        }
-        wanted = released_step(own, x, layer + 1)
-        with torch.no_grad():
-            torch.testing.assert_close(surrogate.step(x, layer), wanted, rtol=1e-5, atol=1e-5)
-    with pytest.raises(WeightsError, match="no Raptor"):
-        load_released({"weight": torch.zeros(2)}, teacher, Phases((2, 1)))
-    with pytest.raises(WeightsError, match=r"blocks\.2"):
-        load_released(tmp_path / "raptor.pth", teacher, Phases((1, 1, 1)))
-
-
-def released_step(state, x, target):
-    """FACTS: gate first, LayerNorm eps 1e-5, three scales plus one, the last on the whole output."""
-    d = x.shape[-1]
-    norm = lambda name, y: nn.functional.layer_norm(y, (d,), state[f"{name}.weight"], state[f"{name}.bias"], 1e-5)  # noqa: E731
-    linear = lambda name, y: nn.functional.linear(y, state[f"{name}.weight"], state[f"{name}.bias"])  # noqa: E731
-    attention = nn.MultiheadAttention(d, 2, batch_first=True)
-    attention.load_state_dict({k.removeprefix("attn."): v for k, v in state.items() if k.startswith("attn.")})
-    scales = 1 + linear("t_proj.2", nn.functional.silu(linear("t_proj.0", torch.tensor([float(target)]))))
-    first, second, whole = scales.chunk(3)
-    with torch.no_grad():
-        h = norm("norm1", x)
-        x = x + first * state["ls1.gamma"] * attention(h, h, h)[0]
-        gate, value = linear("mlp.0", norm("norm2", x)).chunk(2, dim=-1)
-        return whole * (x + second * state["ls2.gamma"] * linear("mlp.2", nn.functional.silu(gate) * value))
 
 
 def test_what_is_saved_holds_no_code(tmp_path):

@@ -10,6 +10,7 @@ from PIL import Image
 import raptor
 from raptor.errors import ModelNotFoundError, WeightsError
 from raptor.models.teachers.timm import preprocessing_of
+from round_trip import check_round_trip
 from vits import _scrambled, pixels
 
 timm = pytest.importorskip("timm", reason="timm cannot be had here", exc_type=ImportError)
@@ -147,3 +148,13 @@ def test_preprocessing_equals_timms(name):
     transform = create_transform(**resolve_data_config({}, model=model))
     # One grey level: torchvision's centre crop and PIL's resize are used with the same arguments.
     torch.testing.assert_close(preprocessing_of(model)(image), transform(image), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("kind", ["teacher", "swiglu"])
+@pytest.mark.parametrize("name", ["vit_tiny_patch16_224", "deit_tiny_distilled_patch16_224", "eva02_tiny_patch14_224"])
+def test_a_surrogate_is_read_as_it_was_saved(name, kind, tmp_path):
+    torch.manual_seed(0)
+    side = 28 if "patch14" in name else 32
+    teacher = raptor.load_teacher(_scrambled(timm.create_model(name, img_size=side, num_classes=5)))
+    phases = raptor.Phases((teacher.depth - 1, 1))
+    check_round_trip(teacher, kind, tmp_path, phases)

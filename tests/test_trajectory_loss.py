@@ -204,3 +204,37 @@ def test_the_untied_control_is_k_layers_at_the_ends_of_phases(teacher, truth):
     torch.testing.assert_close(apart_loss(control.raptor, truth, teacher.layout, [plain] * 2, 0.5), sum(alone))
     tied = build_surrogate(teacher, PHASES, "teacher")
     assert count_parameters(control.raptor) == count_parameters(tied.raptor)
+
+
+def kept_bytes():
+    """Count what a loss of either stage keeps for its gradient."""
+    found = {}
+
+    def keep(tensor):
+        found[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    return found, torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor)
+
+
+@pytest.mark.parametrize("kind", ["swiglu", "teacher"])
+@pytest.mark.parametrize("stage", ["apart", "joined"])
+def test_recomputing_gives_the_same_gradients_from_less_memory(teacher, truth, kind, stage):
+    model, plain = scrambled_surrogate(teacher, kind).raptor, TrajectoryLoss()
+    gradients, kept = [], []
+    for recompute in (False, True):
+        model.recompute = recompute
+        model.zero_grad()
+        found, hooks = kept_bytes()
+        with hooks:
+            loss = (
+                apart_loss(model, truth, teacher.layout, [plain, plain], 0.5)
+                if stage == "apart"
+                else joined_loss(model, truth, teacher.layout, plain)
+            )
+        loss.backward()
+        gradients.append([parameter.grad.clone() for parameter in model.parameters()])
+        kept.append(sum(found.values()))
+    for one, other in zip(*gradients, strict=True):
+        assert torch.equal(one, other)
+    assert kept[1] < kept[0] / 2

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from dataclasses import replace
 
 import torch
 
@@ -29,6 +30,8 @@ def main() -> None:
     parser.add_argument("--kind")
     parser.add_argument("--block", type=json.loads, default={})
     parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--apart-steps", type=int, help="Of stage 1, where they are not --steps.")
+    parser.add_argument("--forcing", type=float, help="Weight of teacher forcing at the start.")
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--every", type=int, default=60, help="Steps between points; a multiple of 20.")
@@ -39,24 +42,33 @@ def main() -> None:
     recipe = distillation_named(
         given.recipe, given.steps, given.batch_size, given.seed, given.lr, given.muon_lr, given.kind, **given.block
     )
+    if given.apart_steps is not None:
+        warmup = round(recipe.apart.warmup * given.apart_steps / given.steps)
+        recipe = replace(recipe, apart=replace(recipe.apart, steps=given.apart_steps, warmup=warmup))
+    if given.forcing is not None:
+        recipe = replace(recipe, forcing=given.forcing)
     torch.manual_seed(given.seed)
     student = build_surrogate(teacher, phases, recipe.kind, **recipe.block)
     held_out = raptor.load_images("scenes:validation", teacher, images=given.images, batch_size=64)
     measuring = 0.0
+    about = {
+        "recipe": given.recipe, "lr": recipe.joined.lr, "muon_lr": recipe.joined.muon_lr, "kind": recipe.kind,
+        "block": recipe.block, "phases": given.phases, "seed": given.seed, "batch_size": given.batch_size,
+        "steps": [recipe.apart.steps, recipe.joined.steps], "forcing": recipe.forcing,
+    }  # fmt: skip
 
     def watch(stage: str, line: dict[str, float]) -> None:
         nonlocal measuring
         step = int(line["step"])
-        if step % given.every and step != given.steps:
+        last = (recipe.apart if stage == "stage1" else recipe.joined).steps
+        if step % given.every and step != last:
             return
         start = time.perf_counter()
         found = trajectory_fidelity(teacher, student, held_out, phases, draws=2)
         r2 = found.mean["r2"]["all"]
         measuring += time.perf_counter() - start
         point = {
-            "recipe": given.recipe, "lr": recipe.joined.lr, "kind": recipe.kind, "block": recipe.block,
-            "phases": given.phases, "seed": given.seed, "batch_size": given.batch_size, "steps": given.steps,
-            "stage": stage, "step": step, "seconds": round(time.perf_counter() - began - measuring, 1),
+            **about, "stage": stage, "step": step, "seconds": round(time.perf_counter() - began - measuring, 1),
             "loss": line["loss"], "r2_last": r2[-1], "r2_mean": sum(r2) / len(r2), "images": found.n,
         }  # fmt: skip
         print(json.dumps(point), flush=True)

@@ -160,6 +160,8 @@ def distill(
     eval_images: Annotated[int, typer.Option(min=2, help="How many of them.")] = 1000,
     precision: Annotated[str, typer.Option(help="Of matrix products: no (as the weights), bf16 or fp16.")] = "no",
     accumulate: Annotated[int, typer.Option(min=1, help="Parts of a batch, computed one after another.")] = 1,
+    cache: Annotated[Path | None, typer.Option(help="Keep the teacher's states here, in half precision.")] = None,
+    recompute: Annotated[bool, typer.Option("--recompute", help="Less memory: activations are not kept.")] = False,
     track: Annotated[str | None, typer.Option(help="Trackers beside metrics.jsonl: tensorboard,wandb.")] = None,
     weights: Weights = None,
     head: Head = None,
@@ -176,8 +178,9 @@ def distill(
     result = distill_model(
         model, data, None if k is None else parse_k(k), phases, common,
         recipe={"name": recipe, "steps": steps, "lr": lr, "kind": kind, **blocks},
-        launch={"precision": precision, "accumulate": accumulate, "trackers": tuple(track.split(",")) if track else ()},
-        eval_data=eval_data, eval_images=eval_images, weights=weights, head=head, resume=resume,
+        launch={"precision": precision, "accumulate": accumulate, "recompute": recompute,
+                "trackers": tuple(track.split(",")) if track else ()},
+        eval_data=eval_data, eval_images=eval_images, weights=weights, head=head, resume=resume, cache=cache,
         loading=loading,
     )  # fmt: skip
     if result is not None:

@@ -29,6 +29,7 @@ from raptor.run import Run, plain, versions
 from raptor.selection import find_phases
 from raptor.training.distill import distill
 from raptor.training.recipes import BATCH_SIZE, Distillation, distillation_named
+from raptor.training.states_cache import StatesCache, open_cache
 from raptor.training.workers import Launch
 
 
@@ -46,6 +47,7 @@ def distill_model(
     weights: Path | None,
     head: Path | None,
     resume: bool,
+    cache: Path | None,
     loading: dict[str, Any],
 ) -> dict[str, Any] | None:
     """Train a surrogate on the train split, measure it on the held-out one, keep it in the run directory.
@@ -78,14 +80,17 @@ def distill_model(
         describe(teacher)
     config = common.config(
         model=model, data=data, k=k, phases=phases, recipe=recipe, launch=launch, eval_data=eval_data,
-        eval_images=eval_images, weights=weights, head=head, **loading,
+        eval_images=eval_images, weights=weights, head=head, cache=cache, **loading,
     )  # fmt: skip
     with Run("distill", config, common.out if first else None, common.seed) as run:
         _check_fresh(common.out, resume)
         run.begin()
         found = given or _found(teacher, source, split, k, quiet, loading)
+        kept_states = None
+        if cache is not None:
+            kept_states = open_cache(cache, teacher, pictures, quiet.progress.print, first)
         about = {"data": data, "images": len(pictures), "recipe": recipe["name"], "loading": loading}
-        surrogate = _distilled(teacher, pictures, found, chosen, resume, layout, about, quiet)
+        surrogate = _distilled(teacher, pictures, found, chosen, resume, layout, about, quiet, kept_states)
         if not first:
             return None
         where = {"data": f"{reported}:held-out" if eval_data is None else reported, "seed": common.seed}
@@ -132,12 +137,13 @@ def _distilled(
     launch: Launch,
     about: dict[str, Any],
     common: Common,
+    cache: StatesCache | None,
 ) -> Surrogate:
     """Train, with a bar over both stages."""
     batch = chosen.apart.batch_size
     with Bar(_seen(chosen), f"surrogate {phases}", common.progress) as bar:
         return distill(
-            teacher, pictures, phases, chosen, common.out, resume, about=about, launch=launch,
+            teacher, pictures, phases, chosen, common.out, resume, about=about, launch=launch, cache=cache,
             watch=lambda stage, line: bar.move(
                 (chosen.apart.steps * (stage == "stage2") + int(line["step"])) * batch,
                 f"{stage} loss {line['loss']:.4f}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from raptor.data.batch import Batch
 from raptor.data.decode import DamagedImage, decode
+from raptor.data.order import endless
 from raptor.data.records import Records
 from raptor.errors import DamagedDataError, DataError
 from raptor.preprocessing import Preprocessing
@@ -36,23 +36,6 @@ class _Decoded(Dataset):
             return index, self.preprocessing(decode(record.image)), record.label, record.name
         except DamagedImage as error:
             return index, str(error), record.label, record.name
-
-
-def _endless(
-    n: int, first_step: int, batch_size: int, seed: int, part: tuple[int, int] = (0, 1)
-) -> Iterator[list[int]]:
-    """Yield batches of indices: a pure function of the step, so that a run can go on from any."""
-    position = first_step * batch_size
-    epoch, order = -1, list[int]()
-    while True:
-        batch = []
-        for place in range(position, position + batch_size):
-            if place // n != epoch:
-                epoch, order = place // n, list(range(n))
-                random.Random(f"{seed}/{epoch}").shuffle(order)
-            batch.append(order[place % n])
-        yield batch[part[0] :: part[1]]
-        position += batch_size
 
 
 def _as_is(items: list[Any]) -> list[Any]:
@@ -116,7 +99,7 @@ class Images:
 
         With `part` = (i, n) only the i-th of n equal parts of each batch: what one of n processes takes.
         """
-        return self._load(_endless(len(self), first_step, batch_size, seed, part), endless=True)
+        return self._load(endless(len(self), first_step, batch_size, seed, part), endless=True)
 
     def _load(self, batches: Iterable[list[int]], endless: bool = False) -> Iterator[Batch]:
         dataset = _Decoded(self.records, self.preprocessing)

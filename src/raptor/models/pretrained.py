@@ -194,22 +194,22 @@ def with_teacher(model: RaptorModel, teacher: Teacher) -> Surrogate:
     return Surrogate(teacher, model.surrogate.raptor, model.config.provenance)
 
 
-def load_surrogate(folder: str | Path, dtype: torch.dtype = torch.float32) -> RaptorModel:
-    """Read what `save_pretrained` wrote into a directory."""
+def load_surrogate(source: str | Path, dtype: torch.dtype = torch.float32, local: bool = True) -> RaptorModel:
+    """Read what `save_pretrained` wrote into a directory, or `push_to_hub` to an id."""
     try:
         with silence():
             model, info = RaptorModel.from_pretrained(
-                str(folder), dtype=dtype, use_safetensors=True, local_files_only=True, output_loading_info=True
+                str(source), dtype=dtype, use_safetensors=True, local_files_only=local, output_loading_info=True
             )
     except RaptorError:
         raise
     except Exception as error:
         # Nonsense in the configuration and damaged weights come as almost any kind.
-        raise WeightsError(f"the surrogate in {str(folder)!r} cannot be read: {one_line(error)}") from error
+        raise WeightsError(f"the surrogate in {str(source)!r} cannot be read: {one_line(error)}") from error
     for problem in ("missing_keys", "unexpected_keys", "mismatched_keys"):
         if info[problem]:
             raise WeightsError(
-                f"the weights in {str(folder)!r} are not those of its config.json: {problem.replace('_', ' ')}, "
+                f"the weights in {str(source)!r} are not those of its config.json: {problem.replace('_', ' ')}, "
                 f"such as {min(map(str, info[problem]))}"
             )
     return model

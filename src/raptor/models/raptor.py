@@ -16,57 +16,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from raptor.errors import UnsupportedModelError
+from raptor.models.depth_scale import DepthScale, Scaled, Target, scaled
 from raptor.models.vit import Attention, LayerScale
 from raptor.phases import Phases
 
 Tokens = Float[Tensor, "batch tokens width"]
-# The layer that is to be made, 1..L: one for all samples, or one each.
-Target = Float[Tensor, " targets"]
-
-HIDDEN = 16  # width of the map from a layer's number to its scales, as released
-DEPTH_STD = 1e-4  # of its last layer, as released
-
-
-class DepthScale(nn.Module):
-    """Three factors a feature, functions of the target layer: on attention, on the MLP, on the whole output.
-
-    An MLP 1 -> 16 -> 3d of the layer's number, plus one.
-
-    Parameters
-    ----------
-    width
-        Features of a token, d.
-    std
-        Of the last layer's start; 0 starts at exactly one.
-    """
-
-    def __init__(self, width: int, std: float = DEPTH_STD):
-        super().__init__()
-        self.t_proj = nn.Sequential(nn.Linear(1, HIDDEN), nn.SiLU(), nn.Linear(HIDDEN, 3 * width))
-        last = self.t_proj[2]
-        assert isinstance(last, nn.Linear)
-        nn.init.normal_(last.weight, std=std)
-        nn.init.normal_(last.bias, std=std)
-
-    def forward(self, target: Target) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the three factors, (targets, 1, width) each."""
-        first, activation, last = self.t_proj
-        hidden = activation(first(target[:, None]))
-        # A product of a matrix with one vector rounds by where its weights lie in memory; a sum does not.
-        scales = last(hidden) if target.shape[0] > 1 else (last.weight * hidden).sum(dim=-1)[None] + last.bias
-        attention, mlp, output = (1 + scales)[:, None].chunk(3, dim=-1)
-        return attention, mlp, output
-
-
-def scaled(linear: nn.Module, x: Tensor, scale: Float[Tensor, "targets 1 width"]) -> Tensor:
-    """Return linear(x) * scale; where all samples share the scale it goes into the weights, which are far fewer."""
-    if isinstance(linear, nn.Linear) and scale.shape[0] == 1:
-        factor = scale.flatten()
-        bias = None if linear.bias is None else factor * linear.bias
-        return F.linear(x, factor[:, None] * linear.weight, bias)
-    return linear(x) * scale
 
 
 class Gated(nn.Module):
@@ -133,21 +90,6 @@ class SwiGLUBlock(nn.Module):
             return first, second, None
         attention, mlp, output = self.depth_scale(target)
         return attention * first, mlp * second, output
-
-
-class Scaled(nn.Module):
-    """A linear map whose output is multiplied by `scale`, a buffer that a call may replace."""
-
-    scale: Tensor
-
-    def __init__(self, linear: nn.Module):
-        super().__init__()
-        self.linear = linear
-        self.register_buffer("scale", torch.ones(1, 1, 1), persistent=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Scale the features of the output."""
-        return scaled(self.linear, x, self.scale)
 
 
 def output_projections(block: nn.Module, width: int) -> tuple[str, str]:
@@ -235,13 +177,18 @@ class Raptor(nn.Module):
     untied
         A control: each block is applied once, for the last layer of its phase, and the states stand still before
         it. What remains is a network of k layers with the parameters of a Raptor but without its recurrence.
+
+    Attributes
+    ----------
+    recompute
+        Whether gradients keep nothing but the states between blocks, and compute what is inside once more.
     """
 
     def __init__(self, phases: Phases, blocks: Sequence[nn.Module], untied: bool = False):
         super().__init__()
         if len(blocks) != phases.k:
             raise ValueError(f"{phases.k} phases need {phases.k} blocks, not {len(blocks)}")
-        self.phases, self.untied = phases, untied
+        self.phases, self.untied, self.recompute = phases, untied, False
         self.blocks = nn.ModuleList(blocks)
         self.ends = tuple(span[-1] for span in phases.ranges)
 
@@ -253,4 +200,10 @@ class Raptor(nn.Module):
         """Make `layer + 1` by a block in place of the own one."""
         if self.untied and layer + 1 not in self.ends:
             return tokens
-        return block(tokens, tokens.new_full((1,), float(layer + 1)))
+        return self.call(block, tokens, tokens.new_full((1,), float(layer + 1)))
+
+    def call(self, block: nn.Module, tokens: Tokens, target: Target) -> Tokens:
+        """Run a block; what is inside is kept for its gradient, or computed once more."""
+        if self.recompute and torch.is_grad_enabled():
+            return checkpoint(block, tokens, target, use_reentrant=False, preserve_rng_state=False)
+        return block(tokens, target)

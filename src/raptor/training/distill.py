@@ -1,6 +1,6 @@
 """Distillation: a surrogate learns its teacher's trajectory, the blocks apart first, then joined.
 
-The teacher runs live and without gradients; nothing is stored.
+The teacher runs live and without gradients; nothing is stored unless a cache is given.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from raptor.training.losses import Spread, TrajectoryLoss, states_spread
 from raptor.training.recipe import Recipe
 from raptor.training.recipes import Distillation, distillation_named
 from raptor.training.schedules import annealed
+from raptor.training.states_cache import StatesCache
 from raptor.training.workers import Launch, Part
 
 States = Float[Tensor, "batch layers tokens width"]
@@ -70,7 +71,7 @@ def apart_loss(
             # All layers of the phase in one call: samples of a batch may be at different layers.
             inputs = truth[:, span[0] - 1 : span[-1]]
             target = torch.tensor(span, dtype=truth.dtype, device=truth.device).repeat(len(truth))
-            forced = block(inputs.flatten(0, 1), target).unflatten(0, inputs.shape[:2])
+            forced = raptor.call(block, inputs.flatten(0, 1), target).unflatten(0, inputs.shape[:2])
             total = total + forcing * loss(forced, wanted, layout, own).mean()
         if forcing < 1 or raptor.untied:
             rolled = _roll(raptor, truth[:, span[0] - 1], span)
@@ -114,6 +115,7 @@ def distill(
     about: dict[str, Any] | None = None,
     launch: Launch | None = None,
     start: Surrogate | None = None,
+    cache: StatesCache | None = None,
 ) -> Surrogate:
     """Train a surrogate of a teacher.
 
@@ -133,6 +135,8 @@ def distill(
         Called with the name of the stage and each line of its log.
     start
         A surrogate with these phases to go on from, trained in place; by default a new one.
+    cache
+        States of the images, from `open_cache`; by default the teacher runs on every batch.
 
     Returns
     -------
@@ -143,6 +147,8 @@ def distill(
     phases = phases_from(phases)
     torch.manual_seed(chosen.apart.seed)
     surrogate = start or build_surrogate(teacher, phases, chosen.kind, **chosen.block)
+    launch = launch or Launch()
+    surrogate.raptor.recompute = launch.recompute
     spread = None
     if chosen.normalise:
         first = next(images.shuffled(0, SPREAD_IMAGES, chosen.apart.seed)).pixels.to(teacher.device)
@@ -151,13 +157,14 @@ def distill(
     identity = {
         "teacher": fingerprint(teacher.module),
         "image_size": list(teacher.image_size),
-        "launch": asdict(launch or Launch()),
+        "launch": asdict(launch),
+        "cached": cache is not None,
     }
     seconds = 0.0
     for name, objective, recipe, apart in _stages(surrogate, chosen, spread):
 
-        def batches(first: int, size: int, part: Part, recipe: Recipe = recipe) -> Iterator[Batch]:
-            return images.shuffled(first, size, recipe.seed, part)
+        def batches(first: int, size: int, part: Part, recipe: Recipe = recipe) -> Iterator[Batch | States]:
+            return (cache or images).shuffled(first, size, recipe.seed, part)
 
         folder = None if out is None else out / name
         if folder is not None:
@@ -188,15 +195,17 @@ def _stages(
     losses = [TrajectoryLoss()] * (raptor.phases.k - 1) + [TrajectoryLoss(chosen.last_weights)]
     joined = TrajectoryLoss(chosen.joined_weights)
 
-    def truth_of(batch: Batch) -> States:
+    def truth_of(batch: Batch | States) -> States:
+        if isinstance(batch, Tensor):
+            return batch.to(teacher.device)
         with torch.no_grad():
             return rollout(teacher, teacher.embed(batch.pixels.to(teacher.device))).states
 
-    def stage_1(batch: Batch, step: int) -> tuple[Tensor, dict[str, Tensor]]:
+    def stage_1(batch: Batch | States, step: int) -> tuple[Tensor, dict[str, Tensor]]:
         forcing = annealed(step, chosen.apart.steps, chosen.forcing, chosen.forcing_share)
         return apart_loss(raptor, truth_of(batch), teacher.layout, losses, forcing, spread), {}
 
-    def stage_2(batch: Batch, step: int) -> tuple[Tensor, dict[str, Tensor]]:
+    def stage_2(batch: Batch | States, step: int) -> tuple[Tensor, dict[str, Tensor]]:
         return joined_loss(raptor, truth_of(batch), teacher.layout, joined, spread), {}
 
     return [("stage1", stage_1, chosen.apart, True), ("stage2", stage_2, chosen.joined, False)]

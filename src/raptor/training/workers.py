@@ -38,11 +38,15 @@ class Launch:
         Parts of a batch that are computed one after another, to fit into memory.
     trackers
         `tensorboard`, `wandb`; `metrics.jsonl` is always written.
+    recompute
+        Activation checkpointing: what is inside a block is not kept for its gradient but computed once more, which
+        needs a fraction of the memory and a third more time.
     """
 
     precision: str = "no"
     accumulate: int = 1
     trackers: tuple[str, ...] = ()
+    recompute: bool = False
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:

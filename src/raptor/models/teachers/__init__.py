@@ -42,28 +42,17 @@ def _from_dinov2(name: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
 
 def _own(folder: Path, weights: Path | None) -> Loaded:
     """Load a ViT of ours; its weights lie beside its configuration."""
-    _refuse(weights, folder)
-    return load_vit(folder)
-
-
-def _surrogate(folder: Path, weights: Path | None, dtype: torch.dtype) -> Loaded:
-    """Load a surrogate that stands alone."""
-    from raptor.models.pretrained import load_surrogate
-
-    _refuse(weights, folder)
-    model = load_surrogate(folder, dtype)
-    return model, model.surrogate.teacher.preprocessing
-
-
-def _refuse(weights: Path | None, folder: Path) -> None:
     if weights is not None:
         raise OptionError(f"{str(folder)!r} has its weights beside it and takes no others")
+    return load_vit(folder)
 
 
 def _from_hub(source: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
     from raptor.models.teachers import hub, processors
 
     model = hub.load(source, weights, dtype)
+    if model.config.model_type == SURROGATE_TYPE:
+        return model, model.surrogate.teacher.preprocessing
     return model, processors.preprocessing_of(source, getattr(model.config, "vision_config", model.config))
 
 
@@ -103,7 +92,7 @@ def _load(source: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
         if is_of_type(folder):
             return _own(folder, weights)
         if is_of_type(folder, SURROGATE_TYPE):
-            return _surrogate(folder, weights, dtype)
+            return _from_hub(str(folder), weights, dtype)
     return _from_hub(source, weights, dtype)
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
-from raptor.errors import ModelNotFoundError, UnsupportedModelError, WeightsError, one_line
+from raptor.errors import ModelNotFoundError, OptionError, UnsupportedModelError, WeightsError, one_line
 from raptor.hub import HUB_ID, import_transformers, reachable, silence
+from raptor.models.store import SURROGATE_TYPE
 from raptor.models.teachers.adapt import ADAPTERS, supported
 from raptor.models.teachers.classifiers import CLASSIFIERS
 from raptor.models.weights import read_weights
@@ -39,10 +39,16 @@ def check_source(source: str) -> bool:
     return not reachable()
 
 
-def load(source: str, weights: Path | None, dtype: torch.dtype) -> nn.Module:
+def load(source: str, weights: Path | None, dtype: torch.dtype) -> Any:
     """Load a model with its weights, from the checkpoint or from a file of their own."""
+    from raptor.models.pretrained import load_surrogate  # makes transformers know surrogates
+
     local = check_source(source)
     config = _config(source, local)
+    if config.model_type == SURROGATE_TYPE:
+        if weights is not None:
+            raise OptionError(f"{source!r} has its weights beside it and takes no others")
+        return load_surrogate(source, dtype, local)
     kind = _model_class(config)
     state = None if weights is None else read_weights(weights)
     origin = str(weights or source)

@@ -1,0 +1,24 @@
+"""The order in which images are trained on."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+
+def endless(n: int, first_step: int, batch_size: int, seed: int, part: tuple[int, int] = (0, 1)) -> Iterator[list[int]]:
+    """Yield batches of indices: a pure function of the step, so that a run can go on from any.
+
+    Each epoch has an order of its own by the seed. With `part` = (i, n) only the i-th of n equal parts of each batch.
+    """
+    position = first_step * batch_size
+    epoch, order = -1, list[int]()
+    while True:
+        batch = []
+        for place in range(position, position + batch_size):
+            if place // n != epoch:
+                epoch, order = place // n, list(range(n))
+                random.Random(f"{seed}/{epoch}").shuffle(order)
+            batch.append(order[place % n])
+        yield batch[part[0] :: part[1]]
+        position += batch_size

@@ -1,0 +1,152 @@
+"""Kept states: the same as live ones to half precision, announced, whole or not there, of one teacher and set."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import raptor
+from raptor.data import load_images
+from raptor.errors import DataError, OutputError, ResumeError
+from raptor.models.vit import ViT, ViTConfig
+from raptor.phases import Phases
+from raptor.training import states_cache
+from raptor.training.distill import distill
+from raptor.training.recipes import distillation_named
+from raptor.training.states_cache import open_cache
+
+TOKENS, LAYERS, WIDTH, IMAGES = 1 + 1 + 64, 5, 16, 22
+
+
+def small_teacher(seed=0):
+    torch.manual_seed(seed)
+    return raptor.load_teacher(ViT(ViTConfig(depth=4, width=WIDTH, heads=2, n_register=1)))
+
+
+def scenes(teacher, images=IMAGES):
+    return load_images("scenes", teacher, "train", images, batch_size=8)
+
+
+@pytest.fixture
+def small_shards(monkeypatch):
+    """Five images a file, so that batches and files do not end together."""
+    monkeypatch.setattr(states_cache, "SHARD_BYTES", 5 * 2 * LAYERS * TOKENS * WIDTH + 1)
+
+
+def test_what_is_kept_is_what_the_teacher_computes(tmp_path, small_shards):
+    teacher, said = small_teacher(), []
+    cache = open_cache(tmp_path, teacher, scenes(teacher), said.append)
+    assert [len(shard) for shard in cache.shards] == [5, 5, 5, 5, 2]
+    pixels = torch.cat([batch.pixels for batch in scenes(teacher)])
+    with torch.no_grad():
+        truth = raptor.rollout(teacher, teacher.embed(pixels)).states
+    for index in range(IMAGES):
+        assert np.array_equal(cache[index], truth[index].half().numpy())
+    # What was announced is what the files hold.
+    held = sum(shard.nbytes for shard in cache.shards)
+    assert said == [s for s in said if s.startswith(f"{held / 1e9:.3g} GB of states of {IMAGES} images")]
+    assert len(said) == 1
+
+
+def test_every_image_comes_once_an_epoch_and_a_step_is_the_same_from_anywhere(tmp_path, small_shards):
+    teacher = small_teacher()
+    cache = open_cache(tmp_path, teacher, scenes(teacher), lambda text: None)
+    drawn = cache.shuffled(0, 11, seed=3)
+    first, second, third = (next(drawn) for _ in range(3))
+    epoch = torch.cat([first, second]).flatten(1)
+    whole = torch.from_numpy(np.stack([cache[i] for i in range(IMAGES)])).float().flatten(1)
+    assert sorted(map(tuple, epoch[:, :8].tolist())) == sorted(map(tuple, whole[:, :8].tolist()))
+    assert torch.equal(next(cache.shuffled(2, 11, seed=3)), third)
+    parts = [next(cache.shuffled(2, 11, 3, (i, 2))) for i in range(2)]
+    assert torch.equal(parts[0], third[0::2])
+    assert torch.equal(parts[1], third[1::2])
+
+
+def test_training_from_kept_states_needs_no_teacher_and_a_second_run_writes_nothing(tmp_path, monkeypatch):
+    teacher = small_teacher()
+    cache = open_cache(tmp_path, teacher, scenes(teacher), lambda text: None)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    said = []
+    open_cache(tmp_path, teacher, scenes(teacher), said.append)
+    assert said == []
+    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+
+    def never(*_):
+        raise AssertionError("the teacher ran")
+
+    monkeypatch.setattr(type(teacher), "step", never)
+    losses = []
+    recipe = distillation_named("paper", steps=20, batch_size=4)
+    distill(teacher, scenes(teacher), Phases((2, 2)), recipe, watch=lambda _, line: losses.append(line["loss"]),
+            cache=cache)  # fmt: skip
+    assert len(losses) == 2
+    assert all(loss > 0 for loss in losses)
+
+
+def test_live_and_kept_states_give_the_same_training(tmp_path):
+    """On a folder both draw in the same order; half precision is the only difference."""
+    for index in range(6):
+        pixels = np.random.default_rng(index).integers(0, 255, (64, 64, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(tmp_path / f"{index}.png")
+    teacher = small_teacher()
+    pictures = load_images(str(tmp_path), teacher, batch_size=4)
+    cache = open_cache(tmp_path / "cache", teacher, pictures, lambda text: None)
+    recipe = distillation_named("default", steps=5, batch_size=3)
+    runs = [distill(teacher, pictures, Phases((2, 2)), recipe, cache=kept) for kept in (None, cache)]
+    live, kept = (torch.cat([p.detach().flatten() for p in run.raptor.parameters()]) for run in runs)
+    start = torch.cat([p.detach().flatten() for p in distill(
+        teacher, pictures, Phases((2, 2)), distillation_named("default", steps=0, batch_size=3)
+    ).raptor.parameters()])  # fmt: skip
+    assert (live - start).norm() > 0
+    assert (live - kept).norm() < 0.05 * (live - start).norm()
+
+
+def test_a_cache_of_another_teacher_or_other_images_is_named(tmp_path):
+    teacher = small_teacher()
+    open_cache(tmp_path, teacher, scenes(teacher), lambda text: None)
+    other = small_teacher(seed=1)
+    with pytest.raises(ResumeError, match="made with teacher = "):
+        open_cache(tmp_path, other, scenes(other))
+    with pytest.raises(ResumeError, match="images = 22, not 9"):
+        open_cache(tmp_path, teacher, scenes(teacher, 9))
+
+
+def test_what_does_not_fit_is_said_before_anything_is_written(tmp_path, monkeypatch):
+    teacher = small_teacher()
+    usage = states_cache.shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(states_cache.shutil, "disk_usage", lambda _: usage._replace(free=1000))
+    with pytest.raises(OutputError, match="use fewer images"):
+        open_cache(tmp_path, teacher, scenes(teacher), lambda text: None)
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.undo()
+    with torch.no_grad():
+        list(teacher.parts.blocks[3].mlp.parameters())[-1].fill_(1e6)
+    with pytest.raises(DataError, match="half precision cannot hold"):
+        open_cache(tmp_path, teacher, scenes(teacher), lambda text: None)
+    assert not (tmp_path / states_cache.ABOUT).exists()
+
+
+def test_from_the_command_line(call, tmp_path):
+    command = (
+        "distill",
+        "scenes",
+        "--phases",
+        "6-6",
+        "--steps",
+        2,
+        "--batch-size",
+        2,
+        "--images",
+        4,
+        "--device",
+        "cpu",
+    )
+    code, out, err = call(*command, "--eval-images", 4, "--cache", tmp_path / "kept", "--json")
+    assert code == 0, err
+    assert "GB of states of 4 images" in err
+    assert json.loads(out)["phases"] == "6-6"
+    assert np.load(tmp_path / "kept" / "states-00000.npy").shape == (4, 13, 69, 128)
