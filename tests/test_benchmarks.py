@@ -10,7 +10,7 @@ import pytest
 
 from raptor import benchmarks
 from raptor.__main__ import main
-from raptor.benchmarks.ratio import compare
+from raptor.benchmarks.ratio import compare, compare_peaks
 
 
 def test_a_side_that_sleeps_twice_as_long_has_ratio_two():
@@ -18,6 +18,19 @@ def test_a_side_that_sleeps_twice_as_long_has_ratio_two():
     assert measured.ratio == pytest.approx(2, rel=0.3)
     assert not measured.ok
     assert "MISSED" in str(measured)
+
+
+def hold(megabytes):
+    """Return what touches so much memory while it runs."""
+    return lambda: bytearray(megabytes * 2**20).count(1)
+
+
+def test_a_side_that_holds_twice_as_much_has_ratio_two():
+    measured = compare_peaks("hold", (hold, (200,)), (hold, (100,)), limit=1.5, rounds=1)
+    assert measured.theirs == pytest.approx(100 * 2**20, rel=0.1)
+    assert measured.ratio == pytest.approx(2, rel=0.1)
+    assert not measured.ok
+    assert "MB against" in str(measured)
 
 
 @pytest.mark.parametrize(("slower", "code"), [(0.02, 1), (0.0, 0)])

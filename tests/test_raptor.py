@@ -8,7 +8,7 @@ import torch
 import raptor
 from raptor.complexity import count_parameters
 from raptor.errors import UnsupportedModelError
-from raptor.models.raptor import Raptor, SwiGLUBlock, TeacherBlock, output_projections
+from raptor.models.raptor import Gated, Raptor, SwiGLUBlock, TeacherBlock, output_projections
 from raptor.phases import Phases
 from vits import FAMILIES, family, pixels
 
@@ -96,6 +96,18 @@ def test_the_gated_mlp_is_its_formula():
     assert gate.shape[-1] == 42
     expected = (gate * torch.sigmoid(gate) * value) @ last.weight.T + last.bias
     torch.testing.assert_close(block.mlp(x), expected)
+
+
+def test_the_gate_that_trains_has_the_gradients_of_its_formula():
+    both = torch.randn(3, 2, 10, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    gated = Gated()
+    assert torch.autograd.gradcheck(gated.train(), both)
+    trained = gated(both)
+    torch.testing.assert_close(trained, gated.eval()(both), rtol=1e-15, atol=0)
+    weights = torch.randn(3, 2, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    (found,) = torch.autograd.grad(trained, both, weights)
+    (expected,) = torch.autograd.grad(gated(both), both, weights)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-15)
 
 
 def test_a_raptor_applies_the_block_of_the_phase():

@@ -8,6 +8,7 @@ from raptor.benchmarks.distillation import (
     default_block_small,
     default_block_wide,
     inference,
+    peak_memory,
     same_block_small,
     same_block_wide,
 )
@@ -27,5 +28,6 @@ BENCHMARKS: dict[str, Callable[[], Ratio]] = {
     "distillation-same-384": same_block_wide,
     "distillation-default-192": default_block_small,
     "distillation-default-384": default_block_wide,
+    "distillation-memory": peak_memory,
     "inference": inference,
 }

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss, silu
 
-from raptor.benchmarks.ratio import Ratio, compare
+from raptor.benchmarks.ratio import Ratio, compare, compare_peaks
 from raptor.benchmarks.rollout import dinov2_small
 from raptor.flow import DepthFlow, rollout
 from raptor.models.surrogate import Surrogate, build_surrogate
@@ -45,14 +46,52 @@ class PlainBlock(nn.Module):
         return whole * (tokens + second * self.gamma2 * self.outer(silu(gate) * value))
 
 
-def _plain_step(width: int, heads: int, truth: Tensor, n_register: int) -> Callable[[], None]:
+@dataclass(frozen=True)
+class Size:
+    """Of blocks and images; without registers the tokens are cls and a square of patches."""
+
+    width: int
+    heads: int
+    side: int
+    n_register: int
+
+    @property
+    def tokens(self) -> int:
+        """How many there are."""
+        return 1 + self.n_register + self.side**2
+
+
+SMALL = Size(width=192, heads=3, side=8, n_register=0)
+WIDE = Size(width=384, heads=6, side=7, n_register=4)
+
+
+def _ours(size: Size, recipe: str) -> Callable[[], None]:
+    """Return our own step of stage 2."""
+    surrogate, truth = _given(size, recipe)
+    chosen = distillation_named(recipe)
+    optimizers = build_optimizers(surrogate.raptor, chosen.joined)
+    loss = TrajectoryLoss(chosen.joined_weights)
+
+    def step() -> None:
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        joined_loss(surrogate.raptor, truth, surrogate.layout, loss).backward()
+        nn.utils.clip_grad_norm_(surrogate.raptor.parameters(), 1.0)
+        for optimizer in optimizers:
+            optimizer.step()
+
+    return step
+
+
+def _theirs(size: Size) -> Callable[[], None]:
     """Return the released step of stage 2: roll out, weighted errors layer by layer, clip, AdamW."""
+    _, truth = _given(size, "released")
     torch.manual_seed(0)
-    blocks = nn.ModuleList(PlainBlock(width, heads) for _ in PHASES.lengths)
+    blocks = nn.ModuleList(PlainBlock(size.width, size.heads) for _ in PHASES.lengths)
     optimizer = torch.optim.AdamW(blocks.parameters(), lr=3e-4, weight_decay=1e-4)
-    groups = {"cls": slice(0, 1), "patch": slice(1 + n_register, None)}
-    if n_register:
-        groups["register"] = slice(1, 1 + n_register)
+    groups = {"cls": slice(0, 1), "patch": slice(1 + size.n_register, None)}
+    if size.n_register:
+        groups["register"] = slice(1, 1 + size.n_register)
 
     def step() -> None:
         optimizer.zero_grad()
@@ -69,64 +108,47 @@ def _plain_step(width: int, heads: int, truth: Tensor, n_register: int) -> Calla
     return step
 
 
-def _surrogate(width: int, heads: int, side: int, n_register: int, recipe: str) -> Surrogate:
+def _given(size: Size, recipe: str) -> tuple[Surrogate, Tensor]:
+    """Return an untrained surrogate and its teacher's states, which both sides are given."""
     torch.manual_seed(0)
-    config = ViTConfig(image_size=8 * side, width=width, heads=heads, n_register=n_register)
+    config = ViTConfig(image_size=8 * size.side, width=size.width, heads=size.heads, n_register=size.n_register)
     chosen = distillation_named(recipe)
-    return build_surrogate(load_teacher(ViT(config)), PHASES, chosen.kind, **chosen.block)
-
-
-def _our_step(surrogate: Surrogate, truth: Tensor, recipe: str) -> Callable[[], None]:
-    """Return our own step of stage 2."""
-    chosen = distillation_named(recipe)
-    optimizers = build_optimizers(surrogate.raptor, chosen.joined)
-    loss = TrajectoryLoss(chosen.joined_weights)
-
-    def step() -> None:
-        for optimizer in optimizers:
-            optimizer.zero_grad()
-        joined_loss(surrogate.raptor, truth, surrogate.layout, loss).backward()
-        nn.utils.clip_grad_norm_(surrogate.raptor.parameters(), 1.0)
-        for optimizer in optimizers:
-            optimizer.step()
-
-    return step
-
-
-def _against_released(recipe: str, width: int, heads: int, side: int, n_register: int, limit: float) -> Ratio:
-    surrogate = _surrogate(width, heads, side, n_register, recipe)
-    side_pixels = surrogate.teacher.image_size
+    surrogate = build_surrogate(load_teacher(ViT(config)), PHASES, chosen.kind, **chosen.block)
+    pixels = torch.randn(BATCH, 3, *surrogate.teacher.image_size)
     with torch.no_grad():
-        truth = rollout(surrogate.teacher, surrogate.embed(torch.randn(BATCH, 3, *side_pixels))).states
-    ours, theirs = _our_step(surrogate, truth, recipe), _plain_step(width, heads, truth, n_register)
+        return surrogate, rollout(surrogate.teacher, surrogate.embed(pixels)).states
+
+
+def _against_released(recipe: str, size: Size, limit: float) -> Ratio:
     kind = distillation_named(recipe).kind
-    tokens = surrogate.layout.n_tokens
-    return compare(
-        f"a step with blocks of kind {kind} against the released one, width {width}, {tokens} tokens",
-        ours,
-        theirs,
-        limit,
-    )
+    name = f"a step with blocks of kind {kind} against the released one, width {size.width}, {size.tokens} tokens"
+    return compare(name, _ours(size, recipe), _theirs(size), limit)
 
 
 def same_block_small() -> Ratio:
     """The same block at width 192 and 65 tokens."""
-    return _against_released("released", 192, 3, side=8, n_register=0, limit=1 / 1.10)
+    return _against_released("released", SMALL, limit=1 / 1.10)
 
 
 def same_block_wide() -> Ratio:
     """The same block at width 384 and 54 tokens."""
-    return _against_released("released", 384, 6, side=7, n_register=4, limit=1 / 1.03)
+    return _against_released("released", WIDE, limit=1 / 1.03)
 
 
 def default_block_small() -> Ratio:
     """The default kind at width 192 and 65 tokens."""
-    return _against_released("default", 192, 3, side=8, n_register=0, limit=1 / 1.3)
+    return _against_released("default", SMALL, limit=1 / 1.3)
 
 
 def default_block_wide() -> Ratio:
     """The default kind at width 384 and 54 tokens."""
-    return _against_released("default", 384, 6, side=7, n_register=4, limit=1 / 1.3)
+    return _against_released("default", WIDE, limit=1 / 1.3)
+
+
+def peak_memory() -> Ratio:
+    """What a step with the same block adds to the peak of memory."""
+    name = f"peak memory of a step with the same block against the released one, width {WIDE.width}"
+    return compare_peaks(name, (_ours, (WIDE, "released")), (_theirs, (WIDE,)), limit=1.0)
 
 
 def inference() -> Ratio:

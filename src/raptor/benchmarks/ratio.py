@@ -1,26 +1,33 @@
-"""How much longer one thing takes than another, on a noisy machine."""
+"""How much more time or memory one thing takes than another, on a noisy machine."""
 
 from __future__ import annotations
 
+import multiprocessing
 import statistics
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
+
+# Unit of a measurement -> the unit that it is shown in, and how many of those it is.
+SHOWN = {"s": ("ms", 1e3), "bytes": ("MB", 1e-6)}
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """A comparison: median seconds of both sides, their ratio, and what it may be at most."""
+    """A comparison: medians of both sides, their ratio, and what it may be at most."""
 
     name: str
     ours: float
     theirs: float
     limit: float
     rounds: int
+    unit: str = "s"
 
     @property
     def ratio(self) -> float:
-        """How many times longer ours takes."""
+        """How many times more ours takes."""
         return self.ours / self.theirs
 
     @property
@@ -30,9 +37,10 @@ class Ratio:
 
     def __str__(self) -> str:
         verdict = "ok" if self.ok else "MISSED"
+        unit, factor = SHOWN[self.unit]
         return (
-            f"{self.name}: {self.ratio:.3f}x (at most {self.limit}x: {verdict}); medians of {self.rounds} alternating "
-            f"rounds: {self.ours * 1e3:.1f} ms against {self.theirs * 1e3:.1f} ms"
+            f"{self.name}: {self.ratio:.3f}x (at most {self.limit:.3g}x: {verdict}); medians of {self.rounds} "
+            f"alternating rounds: {self.ours * factor:.1f} {unit} against {self.theirs * factor:.1f} {unit}"
         )
 
 
@@ -52,3 +60,35 @@ def compare(
         for side in (0, 1) if index % 2 else (1, 0):
             times[side].append(_seconds((ours, theirs)[side]))
     return Ratio(name, statistics.median(times[0]), statistics.median(times[1]), limit, rounds)
+
+
+def compare_peaks(
+    name: str,
+    ours: tuple[Callable[..., Callable[[], object]], tuple[object, ...]],
+    theirs: tuple[Callable[..., Callable[[], object]], tuple[object, ...]],
+    limit: float,
+    rounds: int = 3,
+) -> Ratio:
+    """Compare by how much two calls raise the peak memory of a process of their own.
+
+    A side is a function of a module and its arguments; it returns what is to be called. Linux alone tells.
+    """
+    peaks: tuple[list[float], list[float]] = ([], [])
+    for index in range(rounds):
+        for side in (0, 1) if index % 2 else (1, 0):
+            with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as alone:
+                peaks[side].append(alone.submit(_peak, *(ours, theirs)[side]).result())
+    return Ratio(name, statistics.median(peaks[0]), statistics.median(peaks[1]), limit, rounds, "bytes")
+
+
+def _peak(make: Callable[..., Callable[[], object]], arguments: tuple[object, ...]) -> float:
+    call = make(*arguments)
+    Path("/proc/self/clear_refs").write_text("5")  # Linux: the mark begins anew from what is held now
+    before = _high_water()
+    call(), call()
+    return _high_water() - before
+
+
+def _high_water() -> float:
+    status = Path("/proc/self/status").read_text()
+    return 1024.0 * int(status.split("VmHWM:")[1].split()[0])

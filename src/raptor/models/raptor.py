@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -26,11 +27,33 @@ from raptor.phases import Phases
 Tokens = Float[Tensor, "batch tokens width"]
 
 
+class _Gate(torch.autograd.Function):
+    """silu(gate) * value for training: nothing but its input is kept, and both gradients go into one tensor."""
+
+    @staticmethod
+    def forward(ctx: Any, both: Tensor) -> Tensor:
+        ctx.save_for_backward(both)
+        gate, value = both.chunk(2, dim=-1)
+        return F.silu(gate).mul_(value)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        (both,), (gradient,) = ctx.saved_tensors, gradients
+        gate, value = both.chunk(2, dim=-1)
+        to_both = torch.empty_like(both)
+        to_gate, to_value = to_both.chunk(2, dim=-1)
+        torch.mul(gradient, F.silu(gate), out=to_value)
+        torch.ops.aten.silu_backward.grad_input(gradient * value, gate, grad_input=to_gate)
+        return to_both
+
+
 class Gated(nn.Module):
     """SwiGLU's middle: silu(gate) * value, the gate being the first half."""
 
     def forward(self, both: Tensor) -> Tensor:
         """Halve the last axis."""
+        if self.training:
+            return _Gate.apply(both)
         gate, value = both.chunk(2, dim=-1)
         return F.silu(gate) * value
 
