@@ -30,6 +30,9 @@ def test_rates_can_be_changed_and_muon_left_out():
     changed = distillation_named("released", lr=1e-2, muon_lr=3e-3)
     assert (changed.apart.lr, changed.joined.muon_lr) == (1e-2, 3e-3)
     assert distillation_named("default", muon_lr=0).apart.muon_lr is None
+    assert distillation_named("default", muon_lr=0).joined.muon_lr is None
+    ours, slower = distillation_named("default"), distillation_named("default", muon_lr=1e-3)
+    assert slower.joined.muon_lr / slower.apart.muon_lr == pytest.approx(ours.joined.muon_lr / ours.apart.muon_lr)
 
 
 def test_options_of_blocks_go_with_their_kind():

@@ -63,35 +63,38 @@ def test_half_precision_trains_nearly_the_same():
 
 SCRIPT = """
 import json, sys
+from dataclasses import replace
+from pathlib import Path
 import raptor, torch
+import raptor.training.distill as module
 from raptor.data import load_images
 from raptor.models.vit import ViT, ViTConfig
-from raptor.training.distill import distill
 from raptor.training.recipes import distillation_named
+out, which = sys.argv[1:]
 torch.manual_seed(0)
-teacher = raptor.load_teacher(ViT(ViTConfig(depth=4, width=16, heads=2, n_register=1, image_size=64)))
+if which == "adamw":
+    teacher = raptor.load_teacher(ViT(ViTConfig(depth=4, width=16, heads=2, n_register=1, image_size=64)))
+    phases, recipe = "2-2", distillation_named("default", steps=10, batch_size=8, muon_lr=0)
+else:  # the first steps of a run of the usual length
+    teacher = raptor.load_teacher("scenes")
+    phases, recipe = "5-5-2", distillation_named("default", batch_size=8)
+    recipe = replace(recipe, apart=replace(recipe.apart, steps=10), joined=replace(recipe.joined, steps=10))
 images = load_images("scenes", teacher, "train", 512)
-from pathlib import Path
-import raptor.training.loop as loop
-lines = []
-fit = loop.fit
-def every(*args, **kwargs):
-    return fit(*args, **{**kwargs, "log_every": 1})
-import raptor.training.distill as module
-module.fit = every
-distill(teacher, images, "2-2", distillation_named("default", steps=10, batch_size=8),
-        watch=lambda stage, line: lines.append(line))
+lines, fit = [], module.fit
+module.fit = lambda *given, **named: fit(*given, **{**named, "log_every": 1})
+module.distill(teacher, images, phases, recipe, watch=lambda stage, line: lines.append(line))
 if lines:
-    Path(sys.argv[1]).write_text(json.dumps([line["loss"] for line in lines]))
+    Path(out).write_text(json.dumps([line["loss"] for line in lines]))
 """
 
 
-def test_two_processes_are_one(tmp_path):
+@pytest.mark.parametrize("which", ["adamw", "default"])
+def test_two_processes_are_one(tmp_path, which):
     (tmp_path / "script.py").write_text(SCRIPT)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    one = [sys.executable, tmp_path / "script.py", tmp_path / "one.json"]
+    one = [sys.executable, tmp_path / "script.py", tmp_path / "one.json", which]
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    two = [*launcher, tmp_path / "script.py", tmp_path / "two.json"]
+    two = [*launcher, tmp_path / "script.py", tmp_path / "two.json", which]
     for command in (one, two):
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[-2000:]

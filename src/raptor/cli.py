@@ -153,6 +153,7 @@ def distill(
     recipe: Annotated[str, typer.Option(help="default, paper or released.")] = "default",
     steps: Annotated[int, typer.Option(min=1, help="Optimiser steps of each of the two stages.")] = 2000,
     lr: Annotated[float | None, typer.Option(help="Peak learning rate instead of the recipe's.")] = None,
+    muon_lr: Annotated[float | None, typer.Option(help="That of Muon, for matrices; 0 leaves all to AdamW.")] = None,
     kind: Annotated[str | None, typer.Option(help="Of blocks: teacher, swiglu or gelu.")] = None,
     relax_rank: Annotated[int, typer.Option(min=0, help="Rank of a correction of tied weights for each layer.")] = 0,
     untied: Annotated[bool, typer.Option("--untied", help="Control: each block once, a network of k layers.")] = False,
@@ -177,7 +178,7 @@ def distill(
     blocks = {**({"relax_rank": relax_rank} if relax_rank else {}), **({"untied": True} if untied else {})}
     result = distill_model(
         model, data, None if k is None else parse_k(k), phases, common,
-        recipe={"name": recipe, "steps": steps, "lr": lr, "kind": kind, **blocks},
+        recipe={"name": recipe, "steps": steps, "lr": lr, "muon_lr": muon_lr, "kind": kind, **blocks},
         launch={"precision": precision, "accumulate": accumulate, "recompute": recompute,
                 "trackers": tuple(track.split(",")) if track else ()},
         eval_data=eval_data, eval_images=eval_images, weights=weights, head=head, resume=resume, cache=cache,

@@ -5,22 +5,56 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from raptor.commands.distilling import distill_with_bar
 from raptor.commands.inspecting import look
 from raptor.commands.phases import phases_of
-from raptor.models.teachers import load_teacher
+from raptor.data import load_images
+from raptor.evaluation import fidelity
+from raptor.fidelity_result import describe_fidelity
+from raptor.models.pretrained import load_surrogate, with_teacher
+from raptor.models.surrogate import Surrogate
+from raptor.models.teachers import SHIPPED_SURROGATES, load_teacher
+from raptor.models.teachers.teacher import Teacher
 from raptor.options import Common
+from raptor.phases import Phases
+from raptor.progress import Tracked
 from raptor.run import Run
+from raptor.training.recipes import distillation_named
 
 IMAGES = 512
+LIVE_K, LIVE_STEPS, LIVE_BATCH = 3, 60, 16  # under a minute of two cores
 
 
 def run_demo(out: Path, common: Common) -> dict[str, Any]:
-    """Inspect the ViT that ships, measure its norms, find its phases and say what they are."""
+    """Inspect the ViT that ships, find its phases, rewrite it as tied blocks, and say what each is worth."""
     images = common.images or IMAGES
     loading = {"images": images, "batch_size": common.batch}
     with Run("demo", {**common.config(data="scenes"), "images": images}, out, common.seed) as run:
         teacher = load_teacher("scenes", device=common.device)
         inspected = look(run, teacher, "scenes", progress=common.progress, **loading)
-        phases, _ = phases_of(run, teacher, "scenes", common.progress, {}, loading)
+        phases, found = phases_of(run, teacher, "scenes", common.progress, {}, loading)
         figures = [*inspected.pop("figures"), *phases.pop("figures")]
-        return run.finish({**inspected, **phases, "figures": figures}, images, teacher.depth)
+        made = {f"live, {LIVE_STEPS} + {LIVE_STEPS} steps": _live(teacher, found.segmentation.by_k[LIVE_K][0], common)}
+        for name, folder in SHIPPED_SURROGATES.items():
+            made[f"shipped, {name}"] = with_teacher(load_surrogate(folder), teacher)
+        surrogates = [_measured(label, surrogate, images, common) for label, surrogate in made.items()]
+        body = {**inspected, **phases, "figures": figures, "surrogates": surrogates}
+        return run.finish(body, images, teacher.depth)
+
+
+def _live(teacher: Teacher, phases: Phases, common: Common) -> Surrogate:
+    """Train a surrogate for a moment: far from done, but it shows how fast it goes."""
+    recipe = distillation_named("default", LIVE_STEPS, LIVE_BATCH, common.seed)
+    pictures = load_images("scenes", teacher, "train", 2 * LIVE_STEPS * LIVE_BATCH)
+    return distill_with_bar(teacher, pictures, phases, recipe, common.progress)
+
+
+def _measured(label: str, surrogate: Surrogate, images: int, common: Common) -> dict[str, Any]:
+    """Say what a surrogate is worth on test images, in a few numbers."""
+    pictures = load_images("scenes", surrogate.teacher, "test", images, batch_size=common.batch)
+    measured = fidelity(surrogate, Tracked(pictures, f"fidelity of {label}", common.progress), common.seed)
+    body = describe_fidelity(measured)
+    kept = ("r2", "r2_ci", "teacher_top1", "surrogate_top1", "recovered", "recovered_ci", "recovered_above_chance",
+            "parameters", "flops")  # fmt: skip
+    return {"label": label, "phases": str(surrogate.phases), "images": measured.by_layer.n,
+            **{name: body[name] for name in kept}}  # fmt: skip

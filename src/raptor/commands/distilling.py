@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from raptor.commands.inspecting import LOOK
 from raptor.data import HELD_OUT, Images, load_images, parse_source, training_split
 from raptor.data.scene_images import SceneImages
@@ -29,7 +31,7 @@ from raptor.run import Run, plain, versions
 from raptor.selection import find_phases
 from raptor.training.distill import distill
 from raptor.training.recipes import BATCH_SIZE, Distillation, distillation_named
-from raptor.training.states_cache import StatesCache, open_cache
+from raptor.training.states_cache import open_cache
 from raptor.training.workers import Launch
 
 
@@ -90,7 +92,10 @@ def distill_model(
         if cache is not None:
             kept_states = open_cache(cache, teacher, pictures, quiet.progress.print, first)
         about = {"data": data, "images": len(pictures), "recipe": recipe["name"], "loading": loading}
-        surrogate = _distilled(teacher, pictures, found, chosen, resume, layout, about, quiet, kept_states)
+        surrogate = distill_with_bar(
+            teacher, pictures, found, chosen, quiet.progress, out=common.out, resume=resume, about=about,
+            launch=layout, cache=kept_states,
+        )  # fmt: skip
         if not first:
             return None
         where = {"data": f"{reported}:held-out" if eval_data is None else reported, "seed": common.seed}
@@ -128,27 +133,23 @@ def _training_images(
     return load_images(source, teacher, split, n, seed=common.seed, **loading)
 
 
-def _distilled(
+def distill_with_bar(
     teacher: Teacher,
     pictures: Images | SceneImages,
     phases: Phases,
     chosen: Distillation,
-    resume: bool,
-    launch: Launch,
-    about: dict[str, Any],
-    common: Common,
-    cache: StatesCache | None,
+    progress: Console,
+    **training: Any,
 ) -> Surrogate:
-    """Train, with a bar over both stages."""
+    """Train, with a bar over both stages; `training` is more arguments of `distill`."""
     batch = chosen.apart.batch_size
-    with Bar(_seen(chosen), f"surrogate {phases}", common.progress) as bar:
-        return distill(
-            teacher, pictures, phases, chosen, common.out, resume, about=about, launch=launch, cache=cache,
-            watch=lambda stage, line: bar.move(
-                (chosen.apart.steps * (stage == "stage2") + int(line["step"])) * batch,
-                f"{stage} loss {line['loss']:.4f}",
-            ),
-        )  # fmt: skip
+    with Bar(_seen(chosen), f"surrogate {phases}", progress) as bar:
+
+        def watch(stage: str, line: dict[str, float]) -> None:
+            done = chosen.apart.steps * (stage == "stage2") + int(line["step"])
+            bar.move(done * batch, f"{stage} loss {line['loss']:.4f}")
+
+        return distill(teacher, pictures, phases, chosen, watch=watch, **training)
 
 
 def _found(

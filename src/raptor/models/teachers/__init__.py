@@ -23,6 +23,8 @@ __all__ = ["Parts", "Teacher", "load_teacher", "register_adapter"]
 Loaded = tuple[nn.Module, Preprocessing | None]
 
 SHIPPED = Path(__file__).parents[1] / "scenes_vit"
+# Surrogates of that ViT.
+SHIPPED_SURROGATES = {f"scenes-k{k}": Path(__file__).parents[1] / f"scenes_raptor_k{k}" for k in (2, 3)}
 
 
 def _from_timm(name: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
@@ -87,6 +89,7 @@ def _load(source: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
         return SOURCES[scheme](name, weights, dtype)
     if source == "scenes":
         return _own(SHIPPED, weights)
+    source = str(SHIPPED_SURROGATES.get(source, source))
     # A run directory keeps its model in a folder of its own: config.json beside it is the run's.
     for folder in (Path(source) / "model", Path(source)):
         if is_of_type(folder):
