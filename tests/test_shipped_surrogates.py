@@ -1,0 +1,62 @@
+"""The surrogates that ship: small, of the frozen ViT, and worth what their cards say."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import raptor
+from raptor import demo
+from raptor.data import load_images
+from raptor.evaluation import fidelity
+from raptor.models.pretrained import load_surrogate, with_teacher
+from raptor.models.teachers import SHIPPED_SURROGATES
+
+NAMES = sorted(SHIPPED_SURROGATES)
+
+
+@pytest.fixture(scope="module")
+def teacher():
+    return raptor.load_teacher("scenes")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_small_and_has_its_history(name):
+    folder = SHIPPED_SURROGATES[name]
+    assert sum(path.stat().st_size for path in folder.iterdir()) <= 2_000_000
+    config = json.loads((folder / "config.json").read_text())
+    assert f"k{len(config['phases'].split('-'))}" in name
+    provenance = config["provenance"]
+    assert provenance["training"]["seconds"] <= 40 * 60
+    assert provenance["fidelity"]["images"] == 5000
+    assert "## Fidelity and cost" in (folder / "README.md").read_text()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_worth_what_its_card_says(name, teacher):
+    surrogate = with_teacher(load_surrogate(SHIPPED_SURROGATES[name]), teacher)
+    measured = fidelity(surrogate, load_images("scenes", teacher, "test", 500, batch_size=100))
+    told = surrogate.record["fidelity"]
+    assert measured.by_layer.mean["r2"]["all"][-1] == pytest.approx(told["r2"]["all"][-1], abs=0.02)
+    low, high = measured.correct.recovered.ci
+    assert low - 0.01 <= told["recovered"] <= high + 0.01
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_a_model_by_its_name(name, teacher):
+    assert raptor.load_teacher(name).depth == teacher.depth == 12
+
+
+def test_the_demo_trains_one_and_shows_all(call, tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "LIVE_STEPS", 2)
+    code, out, err = call("demo", "--images", 24, "--out", tmp_path, "--device", "cpu")
+    assert code == 0, err
+    result = json.loads((tmp_path / "result.json").read_text())
+    labels = [one["label"] for one in result["surrogates"]]
+    assert labels == ["live, 2 + 2 steps", *(f"shipped, {name}" for name in NAMES)]
+    assert [one["phases"].count("-") + 1 for one in result["surrogates"]] == [3, 2, 3]
+    for one in result["surrogates"]:
+        assert one["images"] == 24
+        assert one["label"] in " ".join(out.split()) or one["phases"] in out
+    assert {"verdict", "norm", "figures"} <= set(result)
