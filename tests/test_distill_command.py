@@ -100,9 +100,14 @@ def test_an_interrupted_run_goes_on(call, vit, tmp_path):
     assert code == 2
     assert "--resume" in err
     assert call(*command, "--out", tmp_path / "a", "--resume")[0] == 0
+    kept = {name: (tmp_path / "a" / name).read_text() for name in ("result.json", "config.json")}
     code, _, err = call(*command, "--out", tmp_path / "a", "--resume", "--lr", 0.1)
     assert code == 2
-    assert "was started with" in err
+    assert "was started with lr = None, not 0.1" in err
+    # What was refused has taken nothing away.
+    assert kept == {name: (tmp_path / "a" / name).read_text() for name in kept}
+    # What is reported after the training may change.
+    assert call(*command, "--out", tmp_path / "a", "--resume", "--eval-images", 14)[0] == 0
 
 
 def test_phases_can_be_found_first(call, vit, tmp_path):

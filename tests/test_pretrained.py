@@ -13,8 +13,10 @@ from raptor import load_teacher, rollout
 from raptor.errors import RaptorError, UnsupportedModelError, WeightsError
 from raptor.models.pretrained import RaptorModel, load_surrogate, standalone
 from raptor.models.surrogate import build_surrogate
+from raptor.models.teachers.skeleton import rebuild
 from raptor.models.vit import ViT, ViTConfig
 from raptor.phases import Phases
+from raptor.preprocessing import Preprocessing
 from round_trip import check_round_trip, scrambled
 from vits import FAMILIES, family, pixels
 
@@ -118,6 +120,14 @@ def test_a_class_of_no_known_library_says_so():
     teacher.module = Mine(SMALL)
     with pytest.raises(UnsupportedModelError, match=r"mine\.Mine"):
         standalone(build_surrogate(teacher, Phases((3,))), "teacher")
+
+
+def test_a_description_cannot_make_timm_load_anything_else():
+    for changed in ({"name": "hf-hub:somebody/x"}, {"options": {"checkpoint_path": "x"}}):
+        description = {"library": "timm", "name": "vit_tiny_patch16_224", "image_size": [32, 32], "linear": None,
+                       "options": {"img_size": 32, "num_classes": 5, "global_pool": "token"}, **changed}  # fmt: skip
+        with pytest.raises(WeightsError, match="a plain name with global_pool, img_size, num_classes"):
+            rebuild(description, Preprocessing((32, 32), None), "x")
 
 
 def test_what_is_saved_holds_no_code(tmp_path):

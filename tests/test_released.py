@@ -7,15 +7,16 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from raptor import load_teacher, rollout
+from raptor import load_teacher
 from raptor.errors import WeightsError
-from raptor.models.released import load_released
+from raptor.models.released import load_released, translate
 from raptor.models.vit import ViT, ViTConfig
 from raptor.phases import Phases
 from raptor.training.distill import apart_loss, joined_loss
 from raptor.training.losses import TrajectoryLoss
 from raptor.training.recipe import build_optimizers
 from raptor.training.recipes import distillation_named
+from raptor.training.workers import Launch, Workers
 
 WIDTH, HEADS = 16, 2
 PHASES = Phases((2, 1))
@@ -53,13 +54,12 @@ def released_blocks():
 
 @pytest.fixture
 def pair():
-    """The released model and ours with its weights, and a teacher's states."""
+    """The released model and ours with its weights, and states to learn."""
     torch.manual_seed(0)
     config = ViTConfig(image_size=16, patch_size=4, depth=3, width=WIDTH, heads=HEADS, n_register=2, n_classes=5)
     teacher = load_teacher(ViT(config))
     theirs = released_blocks()
-    with torch.no_grad():
-        truth = rollout(teacher, teacher.embed(torch.randn(6, 3, 16, 16))).states
+    truth = 3 * torch.randn(6, 1 + PHASES.depth, teacher.layout.n_tokens, WIDTH)  # so large that gradients are clipped
     return theirs, load_released(theirs.state_dict(), teacher, PHASES), truth
 
 
@@ -122,13 +122,16 @@ def check_step(theirs, ours, recipe, wanted, found, apart):
     """Same loss, same gradients, and the same weights after clipping and AdamW."""
     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=0)
     wanted.backward()
-    found.backward()
-    for model in (theirs["blocks"], ours.raptor.blocks):
-        for part in model if apart else [model]:
-            nn.utils.clip_grad_norm_(part.parameters(), 1.0)
-    torch.optim.AdamW(theirs.parameters(), lr=3e-4, weight_decay=1e-4).step()
-    for optimizer in build_optimizers(ours.raptor, recipe):
-        optimizer.step()
+    workers = Workers(ours.raptor, lambda *_: (found, {}), build_optimizers(ours.raptor, recipe), Launch(), 64)
+    workers.gradient(iter([None]), 0)
+    optimizer = torch.optim.AdamW(theirs.parameters(), lr=3e-4, weight_decay=1e-4)
+    for part in theirs["blocks"] if apart else [theirs["blocks"]]:
+        assert nn.utils.clip_grad_norm_(part.parameters(), recipe.clip) > recipe.clip  # there is something to clip
+    workers.update(list(ours.raptor.blocks) if apart else [ours.raptor], recipe.clip)
+    gradients = translate({name: parameter.grad for name, parameter in theirs.named_parameters()})
+    for name, parameter in ours.raptor.named_parameters():
+        torch.testing.assert_close(parameter.grad, gradients[name], rtol=1e-5, atol=1e-6)
+    optimizer.step()
     again = load_released(theirs.state_dict(), ours.teacher, PHASES).raptor.state_dict()
     for name, parameter in ours.raptor.state_dict().items():
         torch.testing.assert_close(parameter, again[name], rtol=1e-5, atol=1e-5)

@@ -14,6 +14,7 @@ from raptor.models.pretrained import load_surrogate, with_teacher
 from raptor.models.teachers import SHIPPED_SURROGATES
 
 NAMES = sorted(SHIPPED_SURROGATES)
+RECOVERED = {"scenes:k2": 0.96, "scenes:k3": 0.98}  # at least: the shares that the paper reports
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +31,7 @@ def test_it_is_small_and_has_its_history(name):
     provenance = config["provenance"]
     assert provenance["training"]["seconds"] <= 40 * 60
     assert provenance["fidelity"]["images"] == 5000
+    assert provenance["fidelity"]["recovered"] >= RECOVERED[name]
     assert "## Fidelity and cost" in (folder / "README.md").read_text()
 
 
@@ -58,5 +60,5 @@ def test_the_demo_trains_one_and_shows_all(call, tmp_path, monkeypatch):
     assert [one["phases"].count("-") + 1 for one in result["surrogates"]] == [3, 2, 3]
     for one in result["surrogates"]:
         assert one["images"] == 24
-        assert one["label"] in " ".join(out.split()) or one["phases"] in out
+        assert one["label"] in out
     assert {"verdict", "norm", "figures"} <= set(result)

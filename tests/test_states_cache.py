@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import numpy as np
 import pytest
@@ -57,9 +58,10 @@ def test_every_image_comes_once_an_epoch_and_a_step_is_the_same_from_anywhere(tm
     cache = open_cache(tmp_path, teacher, scenes(teacher), lambda text: None)
     drawn = cache.shuffled(0, 11, seed=3)
     first, second, third = (next(drawn) for _ in range(3))
-    epoch = torch.cat([first, second]).flatten(1)
-    whole = torch.from_numpy(np.stack([cache[i] for i in range(IMAGES)])).float().flatten(1)
-    assert sorted(map(tuple, epoch[:, :8].tolist())) == sorted(map(tuple, whole[:, :8].tolist()))
+    # The last layer of a patch: cls of layer 0 is the same for all images.
+    epoch = sorted(map(tuple, torch.cat([first, second])[:, -1, -1].tolist()))
+    assert epoch == sorted(map(tuple, np.stack([cache[i][-1, -1] for i in range(IMAGES)]).astype(np.float32).tolist()))
+    assert len(set(epoch)) == IMAGES
     assert torch.equal(next(cache.shuffled(2, 11, seed=3)), third)
     parts = [next(cache.shuffled(2, 11, 3, (i, 2))) for i in range(2)]
     assert torch.equal(parts[0], third[0::2])
@@ -113,6 +115,58 @@ def test_a_cache_of_another_teacher_or_other_images_is_named(tmp_path):
         open_cache(tmp_path, other, scenes(other))
     with pytest.raises(ResumeError, match="images = 22, not 9"):
         open_cache(tmp_path, teacher, scenes(teacher, 9))
+    with pytest.raises(ResumeError, match="made with set = "):
+        open_cache(tmp_path, teacher, load_images("scenes", teacher, "test", IMAGES, batch_size=8))
+
+
+def test_another_choice_of_as_many_images_of_a_folder_is_another_set(tmp_path):
+    for index in range(12):
+        Image.new("RGB", (64, 64), (20 * index, 0, 0)).save(tmp_path / f"{index:02d}.png")
+    teacher = small_teacher()
+    sets = [load_images(str(tmp_path), teacher, images=9, seed=seed) for seed in (0, 0, 1)]
+    assert sets[0].identity == sets[1].identity != sets[2].identity
+
+
+@pytest.mark.parametrize("damage", ["shard", "missing", "text", "list"])
+def test_a_damaged_cache_is_one_line(tmp_path, damage):
+    teacher = small_teacher()
+    open_cache(tmp_path, teacher, scenes(teacher), lambda text: None)
+    shard, about = tmp_path / "states-00000.npy", tmp_path / states_cache.ABOUT
+    {
+        "shard": lambda: shard.write_bytes(shard.read_bytes()[:500]),
+        "missing": shard.unlink,
+        "text": lambda: about.write_text("{"),
+        "list": lambda: about.write_text("[]"),
+    }[damage]()
+    with pytest.raises(ResumeError, match="is damaged") as caught:
+        open_cache(tmp_path, teacher, scenes(teacher))
+    assert "\n" not in str(caught.value)
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path):
+    (tmp_path / "states-00007.npy").write_bytes(b"old")
+    (tmp_path / ".states-00001.npy.abc").write_bytes(b"old")
+    teacher = small_teacher()
+    open_cache(tmp_path, teacher, scenes(teacher), lambda text: None)
+    assert {path.name for path in tmp_path.iterdir()} == {".lock", states_cache.ABOUT, "states-00000.npy"}
+
+
+def test_of_two_processes_one_fills(tmp_path):
+    """The second waits for the lock and then reads; nothing is written twice."""
+    teacher, said = small_teacher(), []
+
+    def use():
+        cache = open_cache(tmp_path, teacher, scenes(teacher), said.append)
+        lengths.append(len(cache))
+
+    lengths = []
+    users = [threading.Thread(target=use) for _ in range(3)]
+    for user in users:
+        user.start()
+    for user in users:
+        user.join()
+    assert lengths == [IMAGES] * 3
+    assert len(said) == 1
 
 
 def test_what_does_not_fit_is_said_before_anything_is_written(tmp_path, monkeypatch):
@@ -121,7 +175,7 @@ def test_what_does_not_fit_is_said_before_anything_is_written(tmp_path, monkeypa
     monkeypatch.setattr(states_cache.shutil, "disk_usage", lambda _: usage._replace(free=1000))
     with pytest.raises(OutputError, match="use fewer images"):
         open_cache(tmp_path, teacher, scenes(teacher), lambda text: None)
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
     monkeypatch.undo()
     with torch.no_grad():
         list(teacher.parts.blocks[3].mlp.parameters())[-1].fill_(1e6)

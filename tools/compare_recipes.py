@@ -26,7 +26,8 @@ def main() -> None:
     parser.add_argument("--phases", required=True)
     parser.add_argument("--recipe", default="default")
     parser.add_argument("--lr", type=float)
-    parser.add_argument("--muon-lr", type=float)
+    parser.add_argument("--muon-lr", type=float, help="Of stage 1; stage 2 has the recipe's share of it.")
+    parser.add_argument("--joined-muon-lr", type=float, help="Of stage 2.")
     parser.add_argument("--kind")
     parser.add_argument("--block", type=json.loads, default={})
     parser.add_argument("--steps", type=int, default=1000)
@@ -43,8 +44,9 @@ def main() -> None:
         given.recipe, given.steps, given.batch_size, given.seed, given.lr, given.muon_lr, given.kind, **given.block
     )
     if given.apart_steps is not None:
-        warmup = round(recipe.apart.warmup * given.apart_steps / given.steps)
-        recipe = replace(recipe, apart=replace(recipe.apart, steps=given.apart_steps, warmup=warmup))
+        recipe = replace(recipe, apart=replace(recipe.apart, steps=given.apart_steps))
+    if given.joined_muon_lr is not None:
+        recipe = replace(recipe, joined=replace(recipe.joined, muon_lr=given.joined_muon_lr))
     if given.forcing is not None:
         recipe = replace(recipe, forcing=given.forcing)
     torch.manual_seed(given.seed)
@@ -52,9 +54,9 @@ def main() -> None:
     held_out = raptor.load_images("scenes:validation", teacher, images=given.images, batch_size=64)
     measuring = 0.0
     about = {
-        "recipe": given.recipe, "lr": recipe.joined.lr, "muon_lr": recipe.joined.muon_lr, "kind": recipe.kind,
-        "block": recipe.block, "phases": given.phases, "seed": given.seed, "batch_size": given.batch_size,
-        "steps": [recipe.apart.steps, recipe.joined.steps], "forcing": recipe.forcing,
+        "recipe": given.recipe, "lr": recipe.joined.lr, "muon_lr": [recipe.apart.muon_lr, recipe.joined.muon_lr],
+        "kind": recipe.kind, "block": recipe.block, "phases": given.phases, "seed": given.seed,
+        "batch_size": given.batch_size, "steps": [recipe.apart.steps, recipe.joined.steps], "forcing": recipe.forcing,
     }  # fmt: skip
 
     def watch(stage: str, line: dict[str, float]) -> None:

@@ -1,6 +1,6 @@
 """Put a surrogate of the scenes ViT into the package: float16 weights, measured as they ship, with a model card.
 
-python tools/ship_surrogate.py runs/raptor scenes-k3
+python tools/ship_surrogate.py runs/raptor scenes:k3
 """
 
 from __future__ import annotations

@@ -66,6 +66,11 @@ def pixels_of(images: Iterable[Any]) -> Iterator[Tensor]:
         yield batch if isinstance(batch, Tensor) else batch.pixels
 
 
+def trajectory_size(flow: DepthFlow) -> int:
+    """Return how many numbers the states of one image are, layers 0..L."""
+    return (flow.depth + 1) * flow.layout.n_tokens * flow.width
+
+
 def layers_of(
     flow: DepthFlow, tokens: Float[Tensor, "batch tokens width"], start: int = 0, stop: int | None = None
 ) -> Iterator[tuple[int, Tensor]]:

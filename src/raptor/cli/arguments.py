@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-Model = Annotated[str, typer.Argument(help="scenes, a hub id, a directory, timm:NAME, or dinov2:ARCH with --weights.")]
+Model = Annotated[
+    str, typer.Argument(help="scenes, a hub id, a directory, timm:NAME, dinov2:ARCH with --weights; scenes:k3.")
+]
 Data = Annotated[
     str | None, typer.Option(help="Images: a folder, class folders, parquet or a dataset id; DATA[:SPLIT].")
 ]

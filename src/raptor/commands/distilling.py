@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +11,9 @@ from typing import Any
 from rich.console import Console
 
 from raptor.commands.inspecting import LOOK
-from raptor.data import HELD_OUT, Images, load_images, parse_source, training_split
+from raptor.data import HELD_OUT, Images, data_for, load_images, parse_source, training_split
 from raptor.data.scene_images import SceneImages
-from raptor.errors import DataError, OptionError, OutputError
+from raptor.errors import DataError, OptionError, OutputError, ResumeError
 from raptor.evaluation import fidelity
 from raptor.fidelity_by_layer import FEWEST
 from raptor.fidelity_result import describe_fidelity
@@ -59,7 +60,7 @@ def distill_model(
     if (k is None) == (phases is None):
         raise OptionError("a surrogate has the phases of --phases 7-3-2, or as many as --k says: give one of the two")
     given = None if phases is None else Phases.parse(phases)
-    data = data or ("scenes" if model == "scenes" else None)
+    data = data_for(model, data)
     if data is None:
         raise OptionError(f"a surrogate of {model!r} is trained on images: name some with --data")
     chosen = distillation_named(**recipe, batch_size=common.batch_size or BATCH_SIZE, seed=common.seed)
@@ -85,12 +86,10 @@ def distill_model(
         eval_images=eval_images, weights=weights, head=head, cache=cache, **loading,
     )  # fmt: skip
     with Run("distill", config, common.out if first else None, common.seed) as run:
-        _check_fresh(common.out, resume)
+        _check_fresh(common.out, resume, {**plain(config), "seed": common.seed})
+        kept_states = None if cache is None else open_cache(cache, teacher, pictures, quiet.progress.print)
         run.begin()
         found = given or _found(teacher, source, split, k, quiet, loading)
-        kept_states = None
-        if cache is not None:
-            kept_states = open_cache(cache, teacher, pictures, quiet.progress.print, first)
         about = {"data": data, "images": len(pictures), "recipe": recipe["name"], "loading": loading}
         surrogate = distill_with_bar(
             teacher, pictures, found, chosen, quiet.progress, out=common.out, resume=resume, about=about,
@@ -129,7 +128,9 @@ def _training_images(
     teacher: Teacher, source: str, split: str, chosen: Distillation, common: Common, loading: dict[str, Any]
 ) -> Images | SceneImages:
     """Load the images to train on; scenes are made as they are needed."""
-    n = _seen(chosen) if source == "scenes" and common.images is None else common.images
+    n = common.images
+    if source == "scenes" and n is None:
+        n = max(recipe.steps * recipe.batch_size for recipe in (chosen.apart, chosen.joined))  # both see the same
     return load_images(source, teacher, split, n, seed=common.seed, **loading)
 
 
@@ -175,7 +176,30 @@ def save_surrogate(surrogate: Surrogate, out: Path | None, provenance: dict[str,
         (folder / "README.md").write_text(model_card(model.config), encoding="utf-8")
 
 
-def _check_fresh(out: Path | None, resume: bool) -> None:
-    """Refuse to train over a run that is there, unless it is to go on."""
-    if out is not None and not resume and (out / "stage1" / "checkpoint.pt").exists():
+# Options that a run may go on with in another form: they say where it runs and what is reported after it.
+FREE = {"device", "eval_images", "cache"}
+
+
+def _check_fresh(out: Path | None, resume: bool, config: dict[str, Any]) -> None:
+    """Refuse to train over a run that is there, unless it is to go on with the options that it was started with."""
+    if out is None or not (out / "stage1" / "checkpoint.pt").exists():
+        return
+    if not resume:
         raise OutputError(f"{str(out)!r} holds a training already: go on with --resume, or use another --out")
+    try:
+        before = json.loads((out / "config.json").read_text())
+    except (OSError, ValueError):
+        return  # the checkpoint itself knows what it was started with
+    before, now = _flat(before), _flat(config)
+    for key in sorted(set(now) - FREE):
+        if before.get(key) != now[key]:
+            raise ResumeError(
+                f"{str(out)!r} was started with {key} = {before.get(key)!r}, not {now[key]!r}; resume with the same "
+                "options, or use another --out"
+            )
+
+
+def _flat(config: dict[str, Any]) -> dict[str, Any]:
+    """Return options of options as options: what stands in `recipe` and `launch`."""
+    inner = [value for value in config.values() if isinstance(value, dict)]
+    return {key: value for options in (config, *inner) for key, value in options.items() if not isinstance(value, dict)}

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from raptor.benchmarks.ratio import compare
-from raptor.data import HELD_OUT, load_images, parse_source
+from raptor.data import HELD_OUT, data_for, load_images, parse_source
 from raptor.device import synchronise
 from raptor.errors import OptionError
 from raptor.evaluation import fidelity
@@ -35,7 +35,7 @@ def fidelity_of(
             raise OptionError(f"{source!r} is no surrogate; give a directory that 'raptor distill --out' wrote")
         provenance = alone.module.config.provenance
         name = teacher or provenance["teacher"]["name"]
-        data = data or ("scenes" if name == "scenes" else None)
+        data = data_for(name, data)
         if data is None:
             raise OptionError("fidelity is measured on images: name some with --data")
         head = alone.module.surrogate.teacher.linear

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from raptor.commands.inspecting import LOOK
-from raptor.data import load_images
+from raptor.data import data_for, load_images
 from raptor.errors import MatrixError, OptionError, one_line
 from raptor.models.teachers import load_teacher
 from raptor.models.teachers.teacher import Teacher
@@ -45,7 +45,7 @@ def phases_of_models(
     with Run("phases", config, common.out, common.seed) as run:
         bodies: list[dict[str, Any]] = []
         results: list[tuple[str, FoundPhases]] = []
-        sources = [data or ("scenes" if model == "scenes" else None) for model in models]
+        sources = [data_for(model, data) for model in models]
         for model, source in zip(models, sources, strict=True):
             if source is None:
                 raise OptionError(f"the phases of {model!r} are found on images: name some with --data")

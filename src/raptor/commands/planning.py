@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 from raptor.complexity import count_flops, count_parameters
 from raptor.device import synchronise
 from raptor.errors import OptionError
-from raptor.flow import rollout
+from raptor.flow import rollout, trajectory_size
 from raptor.models.raptor import Raptor
 from raptor.models.surrogate import build_surrogate
 from raptor.models.teachers import load_teacher
@@ -57,7 +57,7 @@ def plan_distillation(
         optimizers = build_optimizers(surrogate.raptor, chosen.joined)
         seconds, saved = _calibrate(teacher, surrogate.raptor, pixels, loss, optimizers)
         images = 2 * epochs * dataset_size
-        states = (teacher.depth + 1) * teacher.layout.n_tokens * teacher.width * 4
+        states = 4 * trajectory_size(teacher)
         trained = count_parameters(surrogate.raptor)
         one = {name: count_flops(flow, pixels[:1]) for name, flow in (("s", surrogate), ("t", teacher))}
         body = {

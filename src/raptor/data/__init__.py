@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 __all__ = ["HELD_OUT", "Batch", "Images", "load_images"]
 
 
+def data_for(model: str, data: str | None) -> str | None:
+    """Return the images that were named; those of `scenes` for the models that ship with them."""
+    return data or ("scenes" if model.partition(":")[0] == "scenes" else None)
+
+
 def parse_source(text: str) -> tuple[str, str | None]:
     """Split `DATA[:SPLIT]`; a path that exists with its colon is a path."""
     base, colon, split = text.rpartition(":")

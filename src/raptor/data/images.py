@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -87,6 +88,12 @@ class Images:
     def __len__(self) -> int:
         """Return the number of images, damaged ones included."""
         return len(self.records)
+
+    @property
+    def identity(self) -> str:
+        """A hash of what is in the set and how it is preprocessed."""
+        names = (self.records.name_of(index) for index in range(len(self)))
+        return hashlib.sha256("\n".join([repr(self.preprocessing), *names]).encode()).hexdigest()
 
     def __iter__(self) -> Iterator[Batch]:
         order, size = list(range(len(self))), self.batch_size

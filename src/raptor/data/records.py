@@ -34,6 +34,9 @@ class Records(Protocol):
 
     def __getitem__(self, index: int) -> Record: ...
 
+    def name_of(self, index: int) -> str:
+        """Return the name of a record without reading its image."""
+
 
 @dataclass(frozen=True)
 class FolderRecords:
@@ -50,7 +53,11 @@ class FolderRecords:
     def __getitem__(self, index: int) -> Record:
         path = self.files[index]
         label = None if self.labels is None else self.labels[index]
-        return Record(path, label, str(path.relative_to(self.root)))
+        return Record(path, label, self.name_of(index))
+
+    def name_of(self, index: int) -> str:
+        """Return the path within the folder."""
+        return str(self.files[index].relative_to(self.root))
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,11 @@ class TableRecords:
         if isinstance(label, str) and self.classes is not None:
             label = self.classes.index(label)
         # An absent image is left to the decoder, which reports it as damaged with its row.
-        return Record(b"" if content is None else content, label, f"{self.name}[{index}]")
+        return Record(b"" if content is None else content, label, self.name_of(index))
+
+    def name_of(self, index: int) -> str:
+        """Return the row of the table."""
+        return f"{self.name}[{index}]"
 
 
 @dataclass(frozen=True)
@@ -95,6 +106,10 @@ class Subset:
 
     def __getitem__(self, index: int) -> Record:
         return self.records[self.indices[index]]
+
+    def name_of(self, index: int) -> str:
+        """Return the name within the whole set."""
+        return self.records.name_of(self.indices[index])
 
 
 def check_column(wanted: str, columns: Sequence[str], kind: str) -> str:

@@ -39,6 +39,11 @@ class SceneImages:
     def __len__(self) -> int:
         return self.n
 
+    @property
+    def identity(self) -> str:
+        """What is in the set and how it is preprocessed."""
+        return f"scenes:{self.split}, the first {self.n}, {self.preprocessing}"
+
     def __iter__(self) -> Iterator[Batch]:
         for start in range(0, self.n, self.batch_size):
             yield self.batch(np.arange(start, min(start + self.batch_size, self.n)))

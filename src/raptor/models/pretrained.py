@@ -191,7 +191,7 @@ def with_teacher(model: RaptorModel, teacher: Teacher) -> Surrogate:
             f"this surrogate was made from {wanted.get('name', 'another teacher')!r} with other weights than those of "
             f"{teacher.name!r}; give the teacher that it was made from"
         )
-    return Surrogate(teacher, model.surrogate.raptor, model.config.provenance)
+    return Surrogate(teacher, model.surrogate.raptor.to(teacher.device), model.config.provenance)
 
 
 def load_surrogate(source: str | Path, dtype: torch.dtype = torch.float32, local: bool = True) -> RaptorModel:

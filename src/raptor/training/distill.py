@@ -197,7 +197,7 @@ def _stages(
 
     def truth_of(batch: Batch | States) -> States:
         if isinstance(batch, Tensor):
-            return batch.to(teacher.device)
+            return batch.to(next(teacher.module.parameters()))  # its device and precision
         with torch.no_grad():
             return rollout(teacher, teacher.embed(batch.pixels.to(teacher.device))).states
 

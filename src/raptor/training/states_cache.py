@@ -8,20 +8,20 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from filelock import FileLock
 from jaxtyping import Float
 from torch import Tensor
 
 from raptor.data.order import endless
 from raptor.errors import DataError, OutputError, ResumeError, one_line
 from raptor.files import writing
-from raptor.flow import rollout
+from raptor.flow import rollout, trajectory_size
 from raptor.models.teachers.teacher import Teacher
 from raptor.models.weights import fingerprint
 
@@ -59,10 +59,10 @@ class StatesCache:
             yield torch.from_numpy(np.stack([self[index] for index in indices]).astype(np.float32))
 
 
-def open_cache(
-    folder: Path, teacher: Teacher, images: Any, announce: Callable[[str], None] = print, first: bool = True
-) -> StatesCache:
+def open_cache(folder: Path, teacher: Teacher, images: Any, announce: Callable[[str], None] = print) -> StatesCache:
     """Return the cache in a folder, filled before if it is not there yet.
+
+    Of several processes with one folder the first fills it, and the others wait for it.
 
     Parameters
     ----------
@@ -72,58 +72,53 @@ def open_cache(
         Whose states, of what.
     announce
         Told the size before anything is written.
-    first
-        Whether this process fills it; others wait.
     """
-    wanted = _identity(teacher, images)
-    while not first and not (folder / ABOUT).exists():
-        time.sleep(1.0)
-    if not (folder / ABOUT).exists():
-        _fill(folder, teacher, images, wanted, announce)
-    found = json.loads((folder / ABOUT).read_text())
-    for key, value in wanted.items():
-        if found.get(key) != value:
-            raise ResumeError(
-                f"the cache {str(folder)!r} was made with {key} = {found.get(key)!r}, not {value!r}; "
-                "use another directory"
-            )
-    return StatesCache(folder)
-
-
-def _identity(teacher: Teacher, images: Any) -> dict[str, Any]:
-    """Return what a cache and its user must share; of the images their number and the first."""
-    pixels = next(iter(images)).pixels[:1]
-    return {
+    wanted = {
         "teacher": fingerprint(teacher.module),
         "image_size": list(teacher.image_size),
         "images": len(images),
-        "first_image": hashlib.sha256(pixels.cpu().numpy().tobytes()).hexdigest()[:16],
+        "set": hashlib.sha256(images.identity.encode()).hexdigest()[:16],
     }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / ".lock"):
+            if not (folder / ABOUT).exists():
+                _fill(folder, teacher, images, wanted, announce)
+    except OSError as error:
+        raise OutputError(f"the cache {str(folder)!r} cannot be written: {one_line(error)}") from error
+    try:
+        found = json.loads((folder / ABOUT).read_text())
+        differing = next((key for key, value in wanted.items() if found.get(key) != value), None)
+        cache = StatesCache(folder) if differing is None else None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ResumeError(f"the cache {str(folder)!r} is damaged ({one_line(error)}); remove it") from error
+    if cache is None:
+        raise ResumeError(
+            f"the cache {str(folder)!r} was made with {differing} = {found.get(differing)!r}, not "
+            f"{wanted[str(differing)]!r}; use another directory"
+        )
+    return cache
 
 
 def _fill(folder: Path, teacher: Teacher, images: Any, about: dict[str, Any], announce: Callable[[str], None]) -> None:
     """Run the teacher over all images once."""
-    one = 2 * (teacher.depth + 1) * teacher.layout.n_tokens * teacher.width
-    need = one * len(images)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(folder).free
-        announce(f"{need / 1e9:.3g} GB of states of {len(images)} images go to {folder} ({free / 1e9:.3g} GB are free)")
-        if need > free:
-            raise OutputError(
-                f"states of {len(images)} images take {need / 1e9:.3g} GB, and {str(folder)!r} has {free / 1e9:.3g}; "
-                "use fewer images, or train without a cache: the teacher then runs on every batch"
-            )
-        rows = max(1, SHARD_BYTES // one)
-        names = []
-        for number, states in enumerate(_shards(teacher, images, rows)):
-            names.append(f"states-{number:05d}.npy")
-            with writing(folder / names[-1]) as file:
-                np.save(file, states)
-        with writing(folder / ABOUT) as file:
-            file.write(json.dumps({**about, "shards": names}, indent=2).encode())
-    except OSError as error:
-        raise OutputError(f"the cache {str(folder)!r} cannot be written: {one_line(error)}") from error
+    for left in [*folder.glob("states-*.npy"), *folder.glob(".states-*.npy.*")]:
+        left.unlink()  # of a process that was killed
+    one = np.dtype(np.float16).itemsize * trajectory_size(teacher)
+    need, free = one * len(images), shutil.disk_usage(folder).free
+    announce(f"{need / 1e9:.3g} GB of states of {len(images)} images go to {folder} ({free / 1e9:.3g} GB are free)")
+    if need > free:
+        raise OutputError(
+            f"states of {len(images)} images take {need / 1e9:.3g} GB, and {str(folder)!r} has {free / 1e9:.3g}; "
+            "use fewer images, or train without a cache: the teacher then runs on every batch"
+        )
+    names = []
+    for number, states in enumerate(_shards(teacher, images, max(1, SHARD_BYTES // one))):
+        names.append(f"states-{number:05d}.npy")
+        with writing(folder / names[-1]) as file:
+            np.save(file, states)
+    with writing(folder / ABOUT) as file:
+        file.write(json.dumps({**about, "shards": names}, indent=2).encode())
 
 
 def _shards(teacher: Teacher, images: Any, rows: int) -> Iterator[np.ndarray]:

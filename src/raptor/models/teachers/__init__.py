@@ -24,7 +24,7 @@ Loaded = tuple[nn.Module, Preprocessing | None]
 
 SHIPPED = Path(__file__).parents[1] / "scenes_vit"
 # Surrogates of that ViT.
-SHIPPED_SURROGATES = {f"scenes-k{k}": Path(__file__).parents[1] / f"scenes_raptor_k{k}" for k in (2, 3)}
+SHIPPED_SURROGATES = {f"scenes:k{k}": Path(__file__).parents[1] / f"scenes_raptor_k{k}" for k in (2, 3)}
 
 
 def _from_timm(name: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
@@ -121,10 +121,11 @@ def load_teacher(
     Parameters
     ----------
     source
-        `scenes` (the ViT that ships), a hub id, a directory that `save_pretrained` or `raptor train` wrote,
-        `timm:NAME`, `dinov2:ARCH` (with `weights`), a directory that `raptor distill` wrote, `stitch:SURROGATE@LAYER`
-        (the surrogate up to that layer, its teacher after it), or a module in hand. A module is put into evaluation
-        mode and used as it is; only a timm model at another image size is copied, because its positions are resampled.
+        `scenes` (the ViT that ships), `scenes:k2` and `scenes:k3` (surrogates of it), a hub id, a directory that
+        `save_pretrained` or `raptor train` wrote, `timm:NAME`, `dinov2:ARCH` (with `weights`), a directory that
+        `raptor distill` wrote, `stitch:SURROGATE@LAYER` (the surrogate up to that layer, its teacher after it), or a
+        module in hand. A module is put into evaluation mode and used as it is; only a timm model at another image size
+        is copied, because its positions are resampled.
     image_size
         Pixels, one number or (height, width); by default what the model's own preprocessing crops to.
     weights

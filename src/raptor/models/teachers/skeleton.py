@@ -24,6 +24,8 @@ from raptor.preprocessing import Preprocessing
 
 Description = dict[str, Any]
 
+TIMM_OPTIONS = {"img_size", "num_classes", "global_pool"}
+
 
 def describe(teacher: Teacher) -> Description:
     """Return what `rebuild` needs; raise where a teacher cannot be described."""
@@ -85,7 +87,11 @@ def _from_transformers(description: Description) -> nn.Module:
 
 
 def _from_timm(description: Description) -> nn.Module:
-    return import_timm().create_model(description["name"], **description["options"])
+    name, options = str(description["name"]), description["options"]
+    # A description may come from anybody: a name with a scheme would be downloaded, other options may load files.
+    if ":" in name or set(options) != TIMM_OPTIONS:
+        raise ValueError(f"a timm model is a plain name with {', '.join(sorted(TIMM_OPTIONS))}, not {name!r}")
+    return import_timm().create_model(name, pretrained=False, **options)
 
 
 def _of_timm(module: Any) -> Description:
