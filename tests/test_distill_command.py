@@ -55,6 +55,8 @@ def test_a_surrogate_is_trained_saved_and_measured(call, vit, tmp_path):
     card = (tmp_path / "a/model/README.md").read_text()
     assert "Raptor 2-2" in card
     assert "| R2 |" in card
+    assert result["figures"] == ["figures/fidelity.png"]
+    assert (tmp_path / "a/figures/fidelity.png").read_bytes().startswith(b"\x89PNG")
     # A surrogate is a MODEL like any other.
     code, out, _ = call("inspect", tmp_path / "a", "--json")
     assert (code, json.loads(out)["layers"]) == (0, 4)

@@ -16,13 +16,13 @@ from raptor.evaluation import fidelity
 from raptor.fidelity_result import describe_fidelity
 from raptor.model_card import model_card
 from raptor.models.pretrained import load_surrogate, with_teacher
-from raptor.models.teachers import SHIPPED_SURROGATES, load_teacher
+from raptor.models.teachers import MODELS, load_teacher
 from raptor.run import plain
 
 
 def main(run: Path, name: str) -> None:
     """Convert, measure what was written, record."""
-    folder = SHIPPED_SURROGATES[name]
+    folder = MODELS / name.replace("scenes:", "scenes_raptor_")
     load_surrogate(run / "model", torch.float16).save_pretrained(folder)
     model, teacher = load_surrogate(folder), load_teacher("scenes")
     images = load_images("scenes", teacher, HELD_OUT, IMAGES, batch_size=250)

@@ -9,7 +9,7 @@ from raptor.commands.distilling import distill_with_bar
 from raptor.commands.inspecting import look
 from raptor.commands.phases import phases_of
 from raptor.data import load_images
-from raptor.evaluation import fidelity
+from raptor.evaluation import Evaluation, fidelity
 from raptor.fidelity_result import describe_fidelity
 from raptor.models.pretrained import load_surrogate, with_teacher
 from raptor.models.surrogate import Surrogate
@@ -18,6 +18,7 @@ from raptor.models.teachers.teacher import Teacher
 from raptor.options import Common
 from raptor.phases import Phases
 from raptor.progress import Tracked
+from raptor.report import drawing, fidelity_figures
 from raptor.run import Run
 from raptor.training.recipes import distillation_named
 
@@ -37,7 +38,11 @@ def run_demo(out: Path, common: Common) -> dict[str, Any]:
         made = {f"live, {LIVE_STEPS} + {LIVE_STEPS} steps": _live(teacher, found.segmentation.by_k[LIVE_K][0], common)}
         for name, folder in SHIPPED_SURROGATES.items():
             made[f"shipped, {name}"] = with_teacher(load_surrogate(folder), teacher)
-        surrogates = [_measured(label, surrogate, images, common) for label, surrogate in made.items()]
+        measured = {label: _measured(label, surrogate, images, common) for label, surrogate in made.items()}
+        by_layer = {label: one.by_layer for label, one in measured.items()}
+        chart = fidelity_figures.side_by_side(by_layer, "Surrogates of the ViT that ships")
+        figures.append(drawing.save(chart, run, "surrogates"))
+        surrogates = [_described(label, made[label].phases, one) for label, one in measured.items()]
         body = {**inspected, **phases, "figures": figures, "surrogates": surrogates}
         return run.finish(body, images, teacher.depth)
 
@@ -45,16 +50,19 @@ def run_demo(out: Path, common: Common) -> dict[str, Any]:
 def _live(teacher: Teacher, phases: Phases, common: Common) -> Surrogate:
     """Train a surrogate for a moment: far from done, but it shows how fast it goes."""
     recipe = distillation_named("default", LIVE_STEPS, LIVE_BATCH, common.seed)
-    pictures = load_images("scenes", teacher, "train", 2 * LIVE_STEPS * LIVE_BATCH)
+    pictures = load_images("scenes", teacher, "train", LIVE_STEPS * LIVE_BATCH)
     return distill_with_bar(teacher, pictures, phases, recipe, common.progress)
 
 
-def _measured(label: str, surrogate: Surrogate, images: int, common: Common) -> dict[str, Any]:
-    """Say what a surrogate is worth on test images, in a few numbers."""
+def _measured(label: str, surrogate: Surrogate, images: int, common: Common) -> Evaluation:
     pictures = load_images("scenes", surrogate.teacher, "test", images, batch_size=common.batch)
-    measured = fidelity(surrogate, Tracked(pictures, f"fidelity of {label}", common.progress), common.seed)
+    return fidelity(surrogate, Tracked(pictures, f"fidelity of {label}", common.progress), common.seed)
+
+
+def _described(label: str, phases: Phases, measured: Evaluation) -> dict[str, Any]:
+    """Say what a surrogate is worth in a few numbers."""
     body = describe_fidelity(measured)
     kept = ("r2", "r2_ci", "teacher_top1", "surrogate_top1", "recovered", "recovered_ci", "recovered_above_chance",
             "parameters", "flops")  # fmt: skip
-    return {"label": label, "phases": str(surrogate.phases), "images": measured.by_layer.n,
+    return {"label": label, "phases": str(phases), "images": measured.by_layer.n,
             **{name: body[name] for name in kept}}  # fmt: skip

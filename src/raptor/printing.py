@@ -110,6 +110,8 @@ def print_fidelity(console: Console, result: dict[str, Any], out: Path | None) -
         console.print(f"runtime: {result['runtime_ratio']:.3f} of the teacher's")
     if out is not None:
         console.print(f"result: {escape(str(out / 'result.json'))}")
+        for figure in result["figures"]:
+            console.print(f"figure: {escape(str(out / figure))}")
 
 
 def print_export(console: Console, result: dict[str, Any], out: Path | None) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
+from raptor.commands.fidelity import draw_fidelity
 from raptor.commands.inspecting import LOOK
 from raptor.data import HELD_OUT, Images, data_for, load_images, parse_source, training_split
 from raptor.data.scene_images import SceneImages
@@ -116,6 +117,7 @@ def distill_model(
             "images_per_second": _seen(chosen) / max(seconds, 1e-9),
             "fidelity": body,
             "damaged": [*pictures.damaged, *held_out.damaged],
+            "figures": draw_fidelity(run, measured, surrogate),
         }
         return run.finish(result, images=measured.by_layer.n, layers=teacher.depth)
 

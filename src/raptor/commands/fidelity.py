@@ -11,7 +11,7 @@ from raptor.benchmarks.ratio import compare
 from raptor.data import HELD_OUT, data_for, load_images, parse_source
 from raptor.device import synchronise
 from raptor.errors import OptionError
-from raptor.evaluation import fidelity
+from raptor.evaluation import Evaluation, fidelity
 from raptor.fidelity_result import describe_fidelity
 from raptor.flow import rollout
 from raptor.models.pretrained import RaptorModel, with_teacher
@@ -55,8 +55,19 @@ def fidelity_of(
             **describe_fidelity(measured),
             **runtime(surrogate, common.batch),
             "damaged": pictures.damaged,
+            "figures": draw_fidelity(run, measured, surrogate),
         }
         return run.finish(body, images=measured.by_layer.n, layers=surrogate.depth)
+
+
+def draw_fidelity(run: Run, measured: Evaluation, surrogate: Surrogate) -> list[str]:
+    """Draw R2 by layer into the run's directory, where there is one."""
+    if run.out is None:
+        return []
+    from raptor.report import drawing, fidelity_figures
+
+    title = f"Raptor {surrogate.phases} of {surrogate.teacher.name}"
+    return [drawing.save(fidelity_figures.by_group(measured.by_layer, surrogate.phases, title), run, "fidelity")]
 
 
 @torch.no_grad()

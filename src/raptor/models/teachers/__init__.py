@@ -22,9 +22,12 @@ __all__ = ["Parts", "Teacher", "load_teacher", "register_adapter"]
 
 Loaded = tuple[nn.Module, Preprocessing | None]
 
-SHIPPED = Path(__file__).parents[1] / "scenes_vit"
-# Surrogates of that ViT.
-SHIPPED_SURROGATES = {f"scenes:k{k}": Path(__file__).parents[1] / f"scenes_raptor_k{k}" for k in (2, 3)}
+MODELS = Path(__file__).parents[1]
+SHIPPED = MODELS / "scenes_vit"
+# Surrogates of that ViT, by name.
+SHIPPED_SURROGATES = {
+    f"scenes:{folder.name.split('_')[-1]}": folder for folder in sorted(MODELS.glob("scenes_raptor_k*"))
+}
 
 
 def _from_timm(name: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
