@@ -9,6 +9,8 @@ import pytest
 import torch
 from hypothesis import settings
 
+from pictures import picture
+
 # How long an example takes is the machine's business, and examples are the same in every run.
 settings.register_profile("raptor", deadline=None, derandomize=True)
 settings.load_profile("raptor")
@@ -41,3 +43,13 @@ def call(monkeypatch, capfd):
         return stop.value.code or 0, out, err
 
     return run
+
+
+@pytest.fixture
+def flat(tmp_path):
+    """A folder of ten pictures, and files beside them that are none."""
+    for value in range(10):
+        picture(value * 10).save(tmp_path / f"{value}.png")
+    (tmp_path / "notes.txt").write_text("not an image, and not named as one")
+    (tmp_path / ".hidden.png").write_bytes(b"nor this")
+    return tmp_path

@@ -112,6 +112,7 @@ if __name__ == "__main__":
                 "kind": given.kind,
                 "phases": given.phases,
                 "seed": given.seed,
+                "steps": given.steps,
                 "stage": stage,
                 "step": line["step"],
             }

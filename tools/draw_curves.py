@@ -1,0 +1,57 @@
+"""Draw the curves of docs/surrogates.md from docs/data, into docs/figures.
+
+python tools/draw_curves.py
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import vl_convert
+
+DOCS = Path(__file__).parents[1] / "docs"
+ENDS = {5: "end of phase 1", 9: "end of phase 2", 12: "last layer"}
+
+
+def _lines(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (DOCS / "data" / name).read_text().splitlines()]
+
+
+def _step(point: dict[str, Any], steps: int) -> int:
+    """Steps of both stages together."""
+    return int(point["step"]) + steps * (point["stage"] == "stage2")
+
+
+def tied() -> alt.FacetChart:
+    """A teacher of three tied blocks, learned from random weights: R2 at the ends of its phases."""
+    rows = []
+    for point in _lines("tied_curves.jsonl"):
+        k = point["phases"].count("-") + 1
+        for layer, where in ENDS.items():
+            label = f"{point['kind']}, k = {k}"
+            rows.append(
+                {"label": label, "where": where, "step": _step(point, point["steps"]), "r2": point["r2"][layer - 1]}
+            )
+    chart = alt.Chart(alt.Data(values=rows)).mark_line(point=True, clip=True)
+    chart = chart.encode(
+        x=alt.X("step:Q", title="steps of 32 images, stage 1 then stage 2"),
+        y=alt.Y("r2:Q", title="held-out R2", scale=alt.Scale(domain=[0, 1])),
+        color=alt.Color("label:N", title="blocks"),
+    )
+    return chart.properties(width=240, height=200).facet(
+        alt.Column(
+            "where:N", sort=list(ENDS.values()), title="A teacher of three tied blocks, found from random weights"
+        )
+    )
+
+
+def save(chart: Any, name: str) -> None:
+    """Write a picture."""
+    (DOCS / "figures" / f"{name}.png").write_bytes(vl_convert.vegalite_to_png(json.dumps(chart.to_dict()), scale=1.5))
+
+
+if __name__ == "__main__":
+    save(tied(), "tied")
