@@ -90,11 +90,11 @@ class Preprocessing:
             return margins[0] // 2, margins[1] // 2
         return round(margins[0] / 2), round(margins[1] / 2)
 
-    def box(self, image: Image) -> Image:
+    def box(self, image: Image, resample: int | None = None) -> Image:
         """Resize and crop; what lies outside the image is black."""
         size = (image.height, image.width)
         if (target := self.resized(size)) != size:
-            image = image.resize((target[1], target[0]), resample=self.resample)
+            image = image.resize((target[1], target[0]), resample=self.resample if resample is None else resample)
         top, left = self.offset(target)
         return image.crop((left, top, left + self.crop[1], top + self.crop[0]))
 

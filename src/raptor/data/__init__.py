@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from raptor.data.batch import Batch
 from raptor.data.folders import read_folder, split_folders
 from raptor.data.images import Images
+from raptor.data.nyu import open_files, open_labelled
+from raptor.data.pairs import open_pairs
 from raptor.data.records import Records, Subset
 from raptor.data.scene_images import DEFAULT_IMAGES, SceneImages
 from raptor.data.scene_layout import SPLITS
@@ -68,8 +70,10 @@ def load_images(
     Parameters
     ----------
     source
-        `scenes`, a folder of images, a folder of class folders, a parquet file or a folder of them, a dataset id;
-        `SOURCE:SPLIT` names a split. `train`, `val` and `test` folders or files are splits.
+        `scenes`, a folder of images, a folder of class folders, a parquet file or a folder of them, a dataset id; with
+        masks: a folder with `images` and `annotations` (or `masks`), ADE20k, Pascal VOC; with depth: NYU Depth v2 (the
+        labelled .mat, or folders of .h5). `SOURCE:SPLIT` names a split. `train`, `val` and `test` folders or files are
+        splits.
     teacher
         Whose preprocessing to use, or a `Preprocessing`.
     split
@@ -126,9 +130,13 @@ def _open(text: str, image_column: str | None, label_column: str | None) -> dict
     if os.path.isdir(text):
         if parquet := sorted(path.glob("*.parquet")) or sorted(path.glob("data/*.parquet")):
             return {name: table(files) for name, files in _by_split(parquet, text).items()}
+        if pairs := open_pairs(path) or open_files(path):
+            return dict(pairs)
         if folders := split_folders(path):
             return {name: lambda folder=folder: read_folder(folder) for name, folder in folders.items()}
         return {"": lambda: read_folder(path)}
+    if path.suffix == ".mat" and path.is_file():
+        return dict(open_labelled(path))
     if files := [path] if os.path.isfile(text) else sorted(map(Path, glob.glob(text))):
         if any(file.suffix != ".parquet" for file in files):
             raise DataError(f"{text!r} is neither a folder of images nor parquet")

@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 
@@ -14,11 +15,13 @@ class DamagedImage(Exception):
     """An image that cannot be decoded; the message says why."""
 
 
-def decode(source: Path | bytes) -> Image.Image:
-    """Return an image in RGB, upright as its EXIF orientation says.
+def decode(source: Path | bytes | NDArray[np.uint8]) -> Image.Image:
+    """Return an image in RGB, upright as its EXIF orientation says; an array (height, width, 3) is one already.
 
     Transparency is dropped, 16-bit greys are scaled to 8 bits, of an animation the first frame is taken.
     """
+    if isinstance(source, np.ndarray):
+        return Image.fromarray(source)
     try:
         with warnings.catch_warnings():
             # A decompression bomb is a warning up to twice the limit and an error above: refuse both.

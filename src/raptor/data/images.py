@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from raptor.data.annotations import read_depth, read_mask
 from raptor.data.batch import Batch
 from raptor.data.decode import DamagedImage, decode
 from raptor.data.order import endless
@@ -22,8 +23,22 @@ TOLERATED = 0.01  # share of images that may be damaged before it is an error
 FEW = 128  # images that one process decodes sooner than workers start
 
 
+@dataclass(frozen=True)
+class _Item:
+    """An image as a worker gives it: with pixels, or with what is wrong with it or with its annotations."""
+
+    index: int
+    name: str
+    label: int | None = None
+    pixels: Tensor | None = None
+    mask: Tensor | None = None
+    depth: Tensor | None = None
+    damage: str = ""
+    mistake: str = ""
+
+
 class _Decoded(Dataset):
-    """Record by record: (index, pixels or the reason why there are none, label, name)."""
+    """Record by record."""
 
     def __init__(self, records: Records, preprocessing: Preprocessing):
         self.records, self.preprocessing = records, preprocessing
@@ -31,16 +46,29 @@ class _Decoded(Dataset):
     def __len__(self) -> int:
         return len(self.records)
 
-    def __getitem__(self, index: int) -> tuple[int, Tensor | str, int | None, str]:
-        record = self.records[index]
+    def __getitem__(self, index: int) -> _Item:
+        name = self.records.name_of(index)
         try:
-            return index, self.preprocessing(decode(record.image)), record.label, record.name
+            record = self.records[index]
+            image = decode(record.image)
+            size, used = (image.height, image.width), self.preprocessing
+            mask = None if record.mask is None else read_mask(record.mask, size, used, name)
+            depth = None if record.depth is None else read_depth(record.depth, size, used, name)
+            return _Item(index, name, record.label, used(image), mask, depth)
         except DamagedImage as error:
-            return index, str(error), record.label, record.name
+            return _Item(index, name, damage=str(error))
+        except DataError as error:  # an exception of a worker would come as its traceback
+            return _Item(index, name, mistake=str(error))
 
 
-def _as_is(items: list[Any]) -> list[Any]:
+def _as_is(items: list[_Item]) -> list[_Item]:
     return items
+
+
+def _stacked(values: list[Tensor | None]) -> Tensor | None:
+    """Stack what every image has."""
+    found = [value for value in values if value is not None]
+    return torch.stack(found) if len(found) == len(values) else None
 
 
 class Images:
@@ -81,6 +109,11 @@ class Images:
         return self.records.classes
 
     @property
+    def mask_classes(self) -> tuple[str, ...] | None:
+        """Names of the classes of pixels, or None where there are no masks or no names."""
+        return self.records.mask_classes
+
+    @property
     def damaged(self) -> list[dict[str, str]]:
         """The damaged images met so far, each with its path and what is wrong with it."""
         return [self._damaged[index] for index in sorted(self._damaged)]
@@ -111,30 +144,34 @@ class Images:
     def _load(self, batches: Iterable[list[int]], endless: bool = False) -> Iterator[Batch]:
         dataset = _Decoded(self.records, self.preprocessing)
         for items in DataLoader(dataset, batch_sampler=batches, num_workers=self.workers, collate_fn=_as_is):
-            good = [item for item in items if isinstance(item[1], Tensor)]
-            self._note([item for item in items if not isinstance(item[1], Tensor)])
+            self._note(items)
+            good = [item for item in items if item.pixels is not None]
             if not good and endless:
-                good = [self._readable(dataset, items[0][0])]
+                good = [self._readable(dataset, items[0].index)]
             if good:
                 yield self._batch(good)
 
-    def _readable(self, dataset: _Decoded, index: int) -> Any:
+    def _readable(self, dataset: _Decoded, index: int) -> _Item:
         """Return the first image after `index` that can be read: a step of a training has at least one."""
         for place in range(index + 1, index + 1 + len(self)):
             item = dataset[place % len(self)]
-            if isinstance(item[1], Tensor):
+            if item.pixels is not None:
                 return item
         raise DataError(f"none of the {len(self)} images can be read; the first: {self._first()}")
 
-    def _batch(self, good: list[Any]) -> Batch:
-        _, pixels, labels, names = zip(*good, strict=True)
-        label = None if self.classes is None else torch.tensor(labels)
-        return Batch(torch.stack(pixels), label, None, None, list(names))
+    def _batch(self, good: list[_Item]) -> Batch:
+        label = None if self.classes is None else torch.tensor([item.label for item in good])
+        pixels, mask, depth = (_stacked([getattr(item, name) for item in good]) for name in ("pixels", "mask", "depth"))
+        assert pixels is not None
+        return Batch(pixels, label, mask, depth, [item.name for item in good])
 
-    def _note(self, bad: list[Any]) -> None:
-        """Remember damaged images; raise as soon as they are too many."""
-        for index, reason, _, name in bad:
-            self._damaged[index] = {"path": name, "reason": reason}
+    def _note(self, items: list[_Item]) -> None:
+        """Remember damaged images; raise as soon as they are too many, and at once where annotations are wrong."""
+        for item in items:
+            if item.mistake:
+                raise DataError(item.mistake)
+        bad = [item for item in items if item.damage]
+        self._damaged |= {item.index: {"path": item.name, "reason": item.damage} for item in bad}
         if bad and not self.allow_damaged and len(self._damaged) > TOLERATED * len(self):
             raise DamagedDataError(
                 f"{len(self._damaged)} of {len(self)} images cannot be read, more than {TOLERATED:.0%}; the first: "

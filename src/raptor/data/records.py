@@ -10,16 +10,40 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from raptor.errors import DataError
 
 
 @dataclass(frozen=True)
-class Record:
-    """One image, not yet decoded."""
+class Mask:
+    """Class ids of pixels, not yet read.
 
-    image: Path | bytes
+    Parameters
+    ----------
+    source
+        An image file of ids, or the ids themselves.
+    n_classes
+        Ids are below it, or 255 where unlabelled; None where nobody says.
+    from_one
+        Ids count from 1, and 0 is unlabelled.
+    """
+
+    source: Path | NDArray[Any]
+    n_classes: int | None = None
+    from_one: bool = False
+
+
+@dataclass(frozen=True)
+class Record:
+    """One image, not yet decoded, with what is known of it; depth is 0 where it was not measured."""
+
+    image: Path | bytes | NDArray[np.uint8]
     label: int | None
     name: str
+    mask: Mask | None = None
+    depth: NDArray[np.float32] | None = None
 
 
 @runtime_checkable
@@ -29,6 +53,10 @@ class Records(Protocol):
     @property
     def classes(self) -> tuple[str, ...] | None:
         """Names of the classes, or None where there are no labels."""
+
+    @property
+    def mask_classes(self) -> tuple[str, ...] | None:
+        """Names of the classes of pixels, or None where there are no masks or no names."""
 
     def __len__(self) -> int: ...
 
@@ -46,6 +74,7 @@ class FolderRecords:
     files: tuple[Path, ...]
     labels: tuple[int, ...] | None = None
     classes: tuple[str, ...] | None = None
+    mask_classes: None = None
 
     def __len__(self) -> int:
         return len(self.files)
@@ -69,6 +98,7 @@ class TableRecords:
     label_column: str | None
     classes: tuple[str, ...] | None
     name: str
+    mask_classes: None = None
 
     def __len__(self) -> int:
         return len(self.table)
@@ -100,6 +130,11 @@ class Subset:
     def classes(self) -> tuple[str, ...] | None:
         """Names of the classes of the whole set."""
         return self.records.classes
+
+    @property
+    def mask_classes(self) -> tuple[str, ...] | None:
+        """Names of the classes of pixels of the whole set."""
+        return self.records.mask_classes
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -31,6 +31,7 @@ class SceneImages:
     """
 
     classes = scene_atlas.CLASSES
+    mask_classes = ("background", *scene_atlas.CLASSES)
     damaged: tuple[()] = ()
 
     def __init__(self, preprocessing: Preprocessing, split: str, n: int = DEFAULT_IMAGES, batch_size: int = 32):

@@ -1,0 +1,78 @@
+"""Masks and depths on the pixels that a model gets: resized and cropped with their image, without mixing values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from raptor.data.records import Mask
+from raptor.errors import DataError, one_line
+from raptor.preprocessing import Preprocessing, Size
+
+UNLABELLED = 255
+NEAREST = 0  # PIL's filter number
+
+
+def read_mask(mask: Mask, size: Size, preprocessing: Preprocessing, name: str) -> Int[Tensor, "height width"]:
+    """Return class ids; unlabelled pixels and those outside the image are 255.
+
+    Parameters
+    ----------
+    mask
+        Where ids are, and how they count.
+    size
+        Height and width of its image.
+    preprocessing
+        What is done to the image.
+    name
+        Of the image, for what is wrong with its mask.
+    """
+    named = str(mask.source) if isinstance(mask.source, Path) else f"the mask of {name}"
+    ids = _read(mask.source) if isinstance(mask.source, Path) else mask.source
+    _check_size(ids, size, named, "mask")
+    ids = ids.astype(np.int32)
+    if mask.from_one:
+        ids = np.where((ids == 0) | (ids == UNLABELLED), UNLABELLED, ids - 1)
+    odd = ids[(ids != UNLABELLED) & ((ids < 0) | (ids >= (mask.n_classes or UNLABELLED)))]
+    if odd.size:
+        n = mask.n_classes or UNLABELLED
+        raise DataError(
+            f"{named!r} has the class id {odd[0] + mask.from_one}; there are {n} classes, from {int(mask.from_one)} on"
+        )
+    shown = _boxed(ids + 1, preprocessing)  # 0 is then what lies outside the image
+    return torch.where(shown == 0, UNLABELLED, shown - 1).long()
+
+
+def read_depth(
+    depth: NDArray[np.float32], size: Size, preprocessing: Preprocessing, name: str
+) -> Float[Tensor, "height width"]:
+    """Return depths; 0 where there is none."""
+    _check_size(depth, size, f"the depth of {name}", "depth map")
+    return _boxed(np.nan_to_num(depth.astype(np.float32), posinf=0.0, neginf=0.0), preprocessing)
+
+
+def _read(path: Path) -> NDArray[Any]:
+    try:
+        with Image.open(path) as image:
+            if image.mode not in ("L", "P", "1", "I", "I;16", "I;16B"):
+                raise DataError(f"the mask {str(path)!r} is a picture in {image.mode}; class ids are one channel")
+            return np.asarray(image)
+    except OSError as error:
+        raise DataError(f"the mask {str(path)!r} cannot be read: {one_line(error)}") from error
+
+
+def _check_size(values: NDArray[Any], size: Size, named: str, what: str) -> None:
+    if values.shape != size:
+        found = "x".join(map(str, values.shape))
+        raise DataError(f"{named!r} is a {what} of {found}, its image has {size[0]}x{size[1]}")
+
+
+def _boxed(values: NDArray[Any], preprocessing: Preprocessing) -> Tensor:
+    return torch.from_numpy(np.array(preprocessing.box(Image.fromarray(values), NEAREST)))

@@ -1,0 +1,104 @@
+"""NYU Depth v2: the labelled .mat file, and folders of one .h5 file an image."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from raptor.data.records import Record
+from raptor.data.splits import known_split
+from raptor.errors import DataError, MissingDependencyError, one_line
+
+SPLITS = "splits.mat"  # beside the .mat file: which of its images are of which split
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    try:
+        import h5py
+    except ImportError as error:
+        raise MissingDependencyError("files of NYU Depth v2 need h5py: pip install 'raptor-vit[nyu]'") from error
+    try:
+        with h5py.File(path, "r") as file:
+            yield file
+    except (OSError, KeyError) as error:
+        raise DataError(f"{str(path)!r} is no readable file of NYU Depth v2: {one_line(error)}") from error
+
+
+@dataclass(frozen=True)
+class LabelledRecords:
+    """Images and depths of the labelled .mat file; it is opened anew for each, so that processes can share it.
+
+    Its labels have 894 classes, which is more than a mask with 255 for unlabelled holds: they are left out.
+    """
+
+    path: Path
+    indices: tuple[int, ...]
+    classes: None = None
+    mask_classes: None = None
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, index: int) -> Record:
+        where = self.indices[index]
+        with _opened(self.path) as file:
+            # MATLAB keeps columns first: (images, channels, width, height).
+            image = np.ascontiguousarray(file["images"][where].transpose(2, 1, 0))
+            depth = np.ascontiguousarray(file["depths"][where].T)
+        return Record(image, None, self.name_of(index), None, depth)
+
+    def name_of(self, index: int) -> str:
+        """Return the place within the file."""
+        return f"{self.path.name}[{self.indices[index]}]"
+
+
+@dataclass(frozen=True)
+class FileRecords:
+    """One .h5 file an image, with `rgb` (3, height, width) and `depth` (height, width)."""
+
+    root: Path
+    files: tuple[Path, ...]
+    classes: None = None
+    mask_classes: None = None
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, index: int) -> Record:
+        with _opened(self.files[index]) as file:
+            image, depth = file["rgb"][:].transpose(1, 2, 0), file["depth"][:]
+        return Record(np.ascontiguousarray(image), None, self.name_of(index), None, depth)
+
+    def name_of(self, index: int) -> str:
+        """Return the path within the folder."""
+        return str(self.files[index].relative_to(self.root))
+
+
+def open_labelled(path: Path) -> dict[str, Callable[[], LabelledRecords]]:
+    """Return how to read each split of the labelled file; without `splits.mat` beside it there are none."""
+    with _opened(path) as file:
+        n = len(file["images"])
+    listed = path.parent / SPLITS
+    if not listed.is_file():
+        return {"": partial(LabelledRecords, path, tuple(range(n)))}
+    from scipy.io import loadmat
+
+    content = loadmat(listed)
+    parts = {name: content[f"{name}Ndxs"].ravel().astype(int) - 1 for name in ("train", "test")}
+    return {name: partial(LabelledRecords, path, tuple(indices.tolist())) for name, indices in parts.items()}
+
+
+def open_files(root: Path) -> dict[str, Callable[[], FileRecords]]:
+    """Return how to read each split of a folder with .h5 files below `train` and `val`; none where there are none."""
+    found: dict[str, Callable[[], FileRecords]] = {}
+    for folder in sorted(path for path in root.iterdir() if path.is_dir()):
+        if (split := known_split(folder.name)) and (files := tuple(sorted(folder.rglob("*.h5")))):
+            found[split] = partial(FileRecords, root, files)
+    return found
