@@ -19,14 +19,14 @@ def test_standing_still_is_no_answer(teacher):
     assert all(still[span[-1] - 1] < 0.5 for span in TIED.ranges)
 
 
-def test_tied_blocks_are_found_again_and_one_block_is_not_enough(teacher):
-    r2, _ = r2_by_layer(teacher, trained(teacher, TIED, "teacher", steps=400))
-    assert min(r2) > 0.95
-    single, _ = r2_by_layer(teacher, trained(teacher, Phases((12,)), "teacher", steps=200))
-    assert single[-1] < r2[-1] - 0.1
+@pytest.mark.parametrize(("kind", "steps", "reached"), [("teacher", 250, 0.85), ("swiglu", 150, 0.6)])
+def test_tied_blocks_are_soon_on_their_way(teacher, kind, steps, reached):
+    r2, _ = r2_by_layer(teacher, trained(teacher, TIED, kind, steps))
+    assert min(r2) > reached
 
 
-def test_the_papers_block_is_well_on_its_way(teacher):
-    """All the way takes minutes: docs/surrogates.md has the curve."""
-    r2, _ = r2_by_layer(teacher, trained(teacher, TIED, "swiglu", steps=250))
-    assert min(r2) > 0.8
+def test_one_block_for_all_layers_stays_behind(teacher):
+    three, one = (
+        r2_by_layer(teacher, trained(teacher, phases, "teacher", 100))[0][-1] for phases in (TIED, Phases((12,)))
+    )
+    assert one < three - 0.1

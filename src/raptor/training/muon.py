@@ -35,14 +35,15 @@ def orthogonalised(matrices: Float[Tensor, "n rows columns"]) -> Float[Tensor, "
     for index in range(ITERATIONS):
         factor = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
         factor.diagonal(dim1=1, dim2=2).add_(a)
+        last = index == ITERATIONS - 1
         if wide:
             # All factors are polynomials of the first Gram matrix and commute: they are multiplied among themselves,
             # which are small, and the long matrix is touched at the end alone.
             whole = factor if whole is None else factor @ whole
-            gram = factor @ gram @ factor
+            gram = gram if last else factor @ gram @ factor
         else:
             x = factor @ x
-            gram = x @ x.mT if index < ITERATIONS - 1 else gram
+            gram = gram if last else x @ x.mT
     x = x if whole is None else whole @ x
     return x.mT if tall else x
 
