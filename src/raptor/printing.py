@@ -19,19 +19,17 @@ def print_demo(console: Console, result: dict[str, Any], out: Path) -> None:
 
 
 def _print_surrogates(console: Console, surrogates: list[dict[str, Any]]) -> None:
-    table = Table("surrogate", "phases", "R2 of the last layer", "top-1", "recovered", "parameters",
-                  title=f"tied blocks in place of all layers, n = {surrogates[0]['images']} test images")  # fmt: skip
+    first = surrogates[0]
+    table = Table("surrogate", "phases", "R2, last", "top-1", "recovered",
+                  title=f"tied blocks instead of layers, n = {first['images']} test images")  # fmt: skip
     for one in surrogates:
-        lows, highs = one["r2_ci"]["all"]
-        low, high = one["recovered_ci"]
+        low, high = (number(end, ".1%") for end in one["recovered_ci"])
         table.add_row(
-            escape(one["label"]), one["phases"],
-            f"{number(one['r2']['all'][-1])} \\[{number(lows[-1])}, {number(highs[-1])}]",
-            f"{one['surrogate_top1']:.1%} of {one['teacher_top1']:.1%}",
-            f"{one['recovered']:.1%} \\[{number(low, '.1%')}, {number(high, '.1%')}]",
-            f"{one['parameters']['ratio']:.3f} of the teacher's",
+            escape(one["label"]), one["phases"], number(one["r2"]["all"][-1]), f"{one['surrogate_top1']:.1%}",
+            f"{one['recovered']:.1%} \\[{low}, {high}]",
         )  # fmt: skip
     console.print(table)
+    console.print(f"recovered: of the teacher's top-1 of {first['teacher_top1']:.1%}, with its 95% interval")
 
 
 def print_inspection(console: Console, result: dict[str, Any], out: Path | None) -> None:
