@@ -9,7 +9,6 @@ from raptor.benchmarks.distillation import (
     default_block_small,
     default_block_wide,
     inference,
-    muon_wide,
     peak_memory,
     same_block_small,
     same_block_wide,
@@ -30,7 +29,6 @@ BENCHMARKS: dict[str, Callable[[], Ratio]] = {
     "distillation-same-384": same_block_wide,
     "distillation-default-192": default_block_small,
     "distillation-default-384": default_block_wide,
-    "distillation-muon-384": muon_wide,
     **({"distillation-memory": peak_memory} if sys.platform == "linux" else {}),  # where peaks can be told
     "inference": inference,
 }
