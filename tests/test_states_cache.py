@@ -11,14 +11,14 @@ import torch
 from PIL import Image
 
 import raptor
+from raptor import sharded
 from raptor.data import load_images
 from raptor.errors import DataError, OutputError, ResumeError
 from raptor.models.vit import ViT, ViTConfig
 from raptor.phases import Phases
-from raptor.training import states_cache
 from raptor.training.distill import distill
 from raptor.training.recipes import distillation_named
-from raptor.training.states_cache import open_cache
+from raptor.training.states_cache import open_states
 
 TOKENS, LAYERS, WIDTH, IMAGES = 1 + 1 + 64, 5, 16, 22
 
@@ -35,27 +35,27 @@ def scenes(teacher, images=IMAGES):
 @pytest.fixture
 def small_shards(monkeypatch):
     """Five images a file, so that batches and files do not end together."""
-    monkeypatch.setattr(states_cache, "SHARD_BYTES", 5 * 2 * LAYERS * TOKENS * WIDTH + 1)
+    monkeypatch.setattr(sharded, "SHARD_BYTES", 5 * 2 * LAYERS * TOKENS * WIDTH + 1)
 
 
 def test_what_is_kept_is_what_the_teacher_computes(tmp_path, small_shards):
     teacher, said = small_teacher(), []
-    cache = open_cache(tmp_path, teacher, scenes(teacher), said.append)
-    assert [len(shard) for shard in cache.shards] == [5, 5, 5, 5, 2]
+    cache = open_states(tmp_path, teacher, scenes(teacher), said.append)
+    assert [len(shard["states"]) for shard in cache.arrays.shards] == [5, 5, 5, 5, 2]
     pixels = torch.cat([batch.pixels for batch in scenes(teacher)])
     with torch.no_grad():
         truth = raptor.rollout(teacher, teacher.embed(pixels)).states
     for index in range(IMAGES):
         assert np.array_equal(cache[index], truth[index].half().numpy())
     # What was announced is what the files hold.
-    held = sum(shard.nbytes for shard in cache.shards)
+    held = sum(shard["states"].nbytes for shard in cache.arrays.shards)
     assert said == [s for s in said if s.startswith(f"{held / 1e9:.3g} GB of states of {IMAGES} images")]
     assert len(said) == 1
 
 
 def test_every_image_comes_once_an_epoch_and_a_step_is_the_same_from_anywhere(tmp_path, small_shards):
     teacher = small_teacher()
-    cache = open_cache(tmp_path, teacher, scenes(teacher), lambda text: None)
+    cache = open_states(tmp_path, teacher, scenes(teacher), lambda text: None)
     drawn = cache.shuffled(0, 11, seed=3)
     first, second, third = (next(drawn) for _ in range(3))
     # The last layer of a patch: cls of layer 0 is the same for all images.
@@ -70,10 +70,10 @@ def test_every_image_comes_once_an_epoch_and_a_step_is_the_same_from_anywhere(tm
 
 def test_training_from_kept_states_needs_no_teacher_and_a_second_run_writes_nothing(tmp_path, monkeypatch):
     teacher = small_teacher()
-    cache = open_cache(tmp_path, teacher, scenes(teacher), lambda text: None)
+    cache = open_states(tmp_path, teacher, scenes(teacher), lambda text: None)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     said = []
-    open_cache(tmp_path, teacher, scenes(teacher), said.append)
+    open_states(tmp_path, teacher, scenes(teacher), said.append)
     assert said == []
     assert before == {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
 
@@ -96,7 +96,7 @@ def test_live_and_kept_states_give_the_same_training(tmp_path):
         Image.fromarray(pixels).save(tmp_path / f"{index}.png")
     teacher = small_teacher()
     pictures = load_images(str(tmp_path), teacher, batch_size=4)
-    cache = open_cache(tmp_path / "cache", teacher, pictures, lambda text: None)
+    cache = open_states(tmp_path / "cache", teacher, pictures, lambda text: None)
     recipe = distillation_named("default", steps=5, batch_size=3)
     runs = [distill(teacher, pictures, Phases((2, 2)), recipe, cache=kept) for kept in (None, cache)]
     live, kept = (torch.cat([p.detach().flatten() for p in run.raptor.parameters()]) for run in runs)
@@ -109,14 +109,14 @@ def test_live_and_kept_states_give_the_same_training(tmp_path):
 
 def test_a_cache_of_another_teacher_or_other_images_is_named(tmp_path):
     teacher = small_teacher()
-    open_cache(tmp_path, teacher, scenes(teacher), lambda text: None)
+    open_states(tmp_path, teacher, scenes(teacher), lambda text: None)
     other = small_teacher(seed=1)
     with pytest.raises(ResumeError, match="made with teacher = "):
-        open_cache(tmp_path, other, scenes(other))
+        open_states(tmp_path, other, scenes(other))
     with pytest.raises(ResumeError, match="images = 22, not 9"):
-        open_cache(tmp_path, teacher, scenes(teacher, 9))
+        open_states(tmp_path, teacher, scenes(teacher, 9))
     with pytest.raises(ResumeError, match="made with set = "):
-        open_cache(tmp_path, teacher, load_images("scenes", teacher, "test", IMAGES, batch_size=8))
+        open_states(tmp_path, teacher, load_images("scenes", teacher, "test", IMAGES, batch_size=8))
 
 
 def test_another_choice_of_as_many_images_of_a_folder_is_another_set(tmp_path):
@@ -130,8 +130,8 @@ def test_another_choice_of_as_many_images_of_a_folder_is_another_set(tmp_path):
 @pytest.mark.parametrize("damage", ["shard", "missing", "text", "list"])
 def test_a_damaged_cache_is_one_line(tmp_path, damage):
     teacher = small_teacher()
-    open_cache(tmp_path, teacher, scenes(teacher), lambda text: None)
-    shard, about = tmp_path / "states-00000.npy", tmp_path / states_cache.ABOUT
+    open_states(tmp_path, teacher, scenes(teacher), lambda text: None)
+    shard, about = tmp_path / "states-00000.npy", tmp_path / sharded.ABOUT
     {
         "shard": lambda: shard.write_bytes(shard.read_bytes()[:500]),
         "missing": shard.unlink,
@@ -139,7 +139,7 @@ def test_a_damaged_cache_is_one_line(tmp_path, damage):
         "list": lambda: about.write_text("[]"),
     }[damage]()
     with pytest.raises(ResumeError, match="is damaged") as caught:
-        open_cache(tmp_path, teacher, scenes(teacher))
+        open_states(tmp_path, teacher, scenes(teacher))
     assert "\n" not in str(caught.value)
 
 
@@ -147,8 +147,8 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
     (tmp_path / "states-00007.npy").write_bytes(b"old")
     (tmp_path / ".states-00001.npy.abc").write_bytes(b"old")
     teacher = small_teacher()
-    open_cache(tmp_path, teacher, scenes(teacher), lambda text: None)
-    assert {path.name for path in tmp_path.iterdir()} == {".lock", states_cache.ABOUT, "states-00000.npy"}
+    open_states(tmp_path, teacher, scenes(teacher), lambda text: None)
+    assert {path.name for path in tmp_path.iterdir()} == {".lock", sharded.ABOUT, "states-00000.npy"}
 
 
 def test_of_two_processes_one_fills(tmp_path):
@@ -156,7 +156,7 @@ def test_of_two_processes_one_fills(tmp_path):
     teacher, said = small_teacher(), []
 
     def use():
-        cache = open_cache(tmp_path, teacher, scenes(teacher), said.append)
+        cache = open_states(tmp_path, teacher, scenes(teacher), said.append)
         lengths.append(len(cache))
 
     lengths = []
@@ -171,17 +171,17 @@ def test_of_two_processes_one_fills(tmp_path):
 
 def test_what_does_not_fit_is_said_before_anything_is_written(tmp_path, monkeypatch):
     teacher = small_teacher()
-    usage = states_cache.shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(states_cache.shutil, "disk_usage", lambda _: usage._replace(free=1000))
+    usage = sharded.shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(sharded.shutil, "disk_usage", lambda _: usage._replace(free=1000))
     with pytest.raises(OutputError, match="use fewer images"):
-        open_cache(tmp_path, teacher, scenes(teacher), lambda text: None)
+        open_states(tmp_path, teacher, scenes(teacher), lambda text: None)
     assert [path.name for path in tmp_path.iterdir()] == [".lock"]
     monkeypatch.undo()
     with torch.no_grad():
         list(teacher.parts.blocks[3].mlp.parameters())[-1].fill_(1e6)
     with pytest.raises(DataError, match="half precision cannot hold"):
-        open_cache(tmp_path, teacher, scenes(teacher), lambda text: None)
-    assert not (tmp_path / states_cache.ABOUT).exists()
+        open_states(tmp_path, teacher, scenes(teacher), lambda text: None)
+    assert not (tmp_path / sharded.ABOUT).exists()
 
 
 def test_from_the_command_line(call, tmp_path):

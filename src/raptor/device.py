@@ -6,7 +6,7 @@ import os
 
 import torch
 
-from raptor.errors import OptionError
+from raptor.errors import DataError, OptionError
 
 
 def available_devices() -> list[str]:
@@ -22,6 +22,15 @@ def available_devices() -> list[str]:
 def doubled(tensor: torch.Tensor) -> torch.Tensor:
     """Return a tensor in double precision, on the CPU where its device has none."""
     return tensor.cpu().double() if tensor.device.type == "mps" else tensor.double()
+
+
+def halved(tensor: torch.Tensor, what: str, otherwise: str) -> torch.Tensor:
+    """Return a tensor in half precision on the CPU; what is too large for it is an error that says what to do."""
+    half = tensor.half().cpu()
+    if not torch.isfinite(half).all():
+        largest = tensor.abs().max().item()
+        raise DataError(f"{what} reach {largest:.3g}, which half precision cannot hold; {otherwise}")
+    return half
 
 
 def synchronise(device: torch.device) -> None:

@@ -1,4 +1,4 @@
-"""The door to `transformers` and its hub: opened lazily, and without waiting for a network that is not there."""
+"""The door to `transformers`, its hub and torchmetrics: opened lazily, past what is broken or not there."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from types import ModuleType
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?", flags=re.ASCII)
 
 
-def import_transformers() -> ModuleType:
-    """Import transformers, past a torchvision that does not fit the installed torch.
+def _hide_broken_torchvision() -> bool:
+    """Hide a torchvision that does not fit the installed torch; return whether it is hidden.
 
-    transformers imports torchvision wherever it is installed, and a torchvision built for another torch fails
-    there ("operator torchvision::nms does not exist"). Nothing here needs it, so a broken one is hidden from
-    this process; whoever imports it later gets an ImportError instead.
+    Libraries import torchvision wherever it is installed, and one built for another torch fails there ("operator
+    torchvision::nms does not exist"). Nothing here needs it, so a broken one is hidden from this process; whoever
+    imports it later gets an ImportError instead.
     """
     if "torchvision" not in sys.modules:
         try:
@@ -29,7 +29,34 @@ def import_transformers() -> ModuleType:
             for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
                 del sys.modules[name]
             sys.modules["torchvision"] = None  # type: ignore[assignment]
+    return "torchvision" in sys.modules and sys.modules["torchvision"] is None
+
+
+def import_transformers() -> ModuleType:
+    """Import transformers, past a broken torchvision."""
+    _hide_broken_torchvision()
     return importlib.import_module("transformers")
+
+
+def import_torchmetrics() -> ModuleType:
+    """Import torchmetrics.functional, past a broken torchvision.
+
+    It believes what is installed rather than what can be imported; empty modules answer it while it is imported.
+    """
+    if not _hide_broken_torchvision() or "torchmetrics" in sys.modules:
+        return importlib.import_module("torchmetrics.functional")
+    import_transformers()  # which torchmetrics imports, and which shall not see the empty modules
+    names = ["torchvision", *(f"torchvision.{part}" for part in ("models", "ops", "transforms"))]
+    for name in names:
+        empty = ModuleType(name)
+        vars(empty)["__getattr__"] = lambda attribute: None
+        sys.modules[name] = empty
+    try:
+        return importlib.import_module("torchmetrics.functional")
+    finally:
+        for name in names:
+            del sys.modules[name]
+        _hide_broken_torchvision()
 
 
 def reachable() -> bool:

@@ -33,7 +33,7 @@ from raptor.run import Run, plain, versions
 from raptor.selection import find_phases
 from raptor.training.distill import distill
 from raptor.training.recipes import BATCH_SIZE, Distillation, distillation_named
-from raptor.training.states_cache import open_cache
+from raptor.training.states_cache import open_states
 from raptor.training.workers import Launch
 
 
@@ -88,7 +88,7 @@ def distill_model(
     )  # fmt: skip
     with Run("distill", config, common.out if first else None, common.seed) as run:
         _check_fresh(common.out, resume, {**plain(config), "seed": common.seed})
-        kept_states = None if cache is None else open_cache(cache, teacher, pictures, quiet.progress.print)
+        kept_states = None if cache is None else open_states(cache, teacher, pictures, quiet.progress.print)
         run.begin()
         found = given or _found(teacher, source, split, k, quiet, loading)
         about = {"data": data, "images": len(pictures), "recipe": recipe["name"], "loading": loading}

@@ -28,21 +28,22 @@ Tokens = Float[Tensor, "batch tokens width"]
 
 
 class _Gate(torch.autograd.Function):
-    """silu(gate) * value for training: nothing but its input is kept, and both gradients go into one tensor."""
+    """silu(gate) * value for training: no copy of its halves is kept, and both gradients go into one tensor."""
 
     @staticmethod
     def forward(ctx: Any, both: Tensor) -> Tensor:
-        ctx.save_for_backward(both)
         gate, value = both.chunk(2, dim=-1)
-        return F.silu(gate).mul_(value)
+        activated = F.silu(gate)
+        ctx.save_for_backward(both, activated)
+        return activated * value
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        (both,), (gradient,) = ctx.saved_tensors, gradients
+        (both, activated), (gradient,) = ctx.saved_tensors, gradients
         gate, value = both.chunk(2, dim=-1)
         to_both = torch.empty_like(both)
         to_gate, to_value = to_both.chunk(2, dim=-1)
-        torch.mul(gradient, F.silu(gate), out=to_value)
+        torch.mul(gradient, activated, out=to_value)
         torch.ops.aten.silu_backward.grad_input(gradient * value, gate, grad_input=to_gate)
         return to_both
 

@@ -136,7 +136,7 @@ def distill(
     start
         A surrogate with these phases to go on from, trained in place; by default a new one.
     cache
-        States of the images, from `open_cache`; by default the teacher runs on every batch.
+        States of the images, from `open_states`; by default the teacher runs on every batch.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The one training loop: it trains ViTs and will train surrogates and probes."""
+"""The one training loop: it trains ViTs, surrogates and probes."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ def fit(
     watch: Watch | None = None,
     apart: Sequence[nn.Module] = (),
     launch: Launch | None = None,
+    optimizers: Sequence[Optimizer] | None = None,
 ) -> float:
     """Train `model` in place; return the seconds of training, those before an interruption included.
 
@@ -74,10 +75,13 @@ def fit(
         Parts of the model whose gradients are clipped each on its own, as if they were trained alone.
     launch
         Precision, accumulation, trackers; processes are those that `torchrun` or `accelerate launch` started.
+    optimizers
+        Instead of the recipe's; each group of their parameters has a `peak` learning rate.
     """
     keep_freed_memory()
     launch = launch or Launch()
-    workers = Workers(model, objective, build_optimizers(model, recipe), launch, recipe.batch_size, out)
+    chosen = optimizers or build_optimizers(model, recipe)
+    workers = Workers(model, objective, chosen, launch, recipe.batch_size, out)
     # JSON's own types, so that what is compared is what was saved.
     config = json.loads(json.dumps({**asdict(recipe), **(about or {})}))
     found = checkpoint.load(out, config) if out is not None and resume else None

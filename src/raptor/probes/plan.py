@@ -1,0 +1,57 @@
+"""How the heads of a probe are trained."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from raptor.errors import OptionError
+from raptor.probes.task import Task
+from raptor.training.recipe import Recipe
+
+RATES = (1e-4, 1e-3, 1e-2)
+SEEDS = (0, 1, 2)
+WARMUP = 100  # steps, less where there are few
+STEPS_AN_EPOCH = 20  # at least: batches are smaller where there are few images
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Learning rates, seeds, passes.
+
+    Parameters
+    ----------
+    rates
+        Peak learning rates; each has a head, and the best on the selection split is reported.
+    seeds
+        Of initial weights and of the order of images; each is a training of its own.
+    epochs, batch_size
+        Instead of the task's own.
+    """
+
+    rates: Sequence[float] = RATES
+    seeds: Sequence[int] = SEEDS
+    epochs: float | None = None
+    batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        good = all(math.isfinite(rate) and rate > 0 for rate in self.rates) and len(set(self.rates)) == len(self.rates)
+        if not self.rates or not self.seeds or not good:
+            raise OptionError(f"a probe has different learning rates above 0, and seeds; not {list(self.rates)}")
+        if (self.epochs or 1) <= 0 or (self.batch_size or 1) < 1:
+            raise OptionError(f"epochs and images a batch are above 0, not {self.epochs} and {self.batch_size}")
+
+    def recipe(self, task: Task, n: int, seed: int) -> Recipe:
+        """Return the optimisation of a task's heads on n images."""
+        batch_size = self.batch_size or max(1, min(task.training.batch_size, n // STEPS_AN_EPOCH))
+        steps = max(1, round((self.epochs or task.training.epochs) * n / batch_size))
+        return Recipe(
+            steps,
+            batch_size,
+            max(self.rates),
+            warmup=min(WARMUP, steps // 10),
+            weight_decay=task.training.weight_decay,
+            betas=(0.9, 0.999),
+            seed=seed,
+        )
