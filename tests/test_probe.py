@@ -213,7 +213,7 @@ def test_tasks_are_those_that_images_have_labels_for():
     (task,) = tasks_of(Labelled(depth=torch.tensor([[[0.0, 2.0], [4.0, 3.0]]] * 2)))
     assert task.low < 2.0 < 4.0 < task.high
     assert task.mean == pytest.approx(3.0)
-    with pytest.raises(DataError, match="nothing to segment by: it takes masks"):
+    with pytest.raises(DataError, match="the task segment takes masks, which these images have not"):
         tasks_of(Labelled(label=torch.tensor([0, 1])), ["segment"])
     with pytest.raises(DataError, match="nothing to probe for: no labels, no masks, no depths"):
         tasks_of(Labelled())

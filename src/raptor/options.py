@@ -71,6 +71,14 @@ class Loading:
     ] = False
 
 
+def numbers(text: str, option: str) -> list[float]:
+    """Read a list such as `1e-4,1e-3`."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise OptionError(f"{option} takes numbers with commas between them, not {text!r}") from None
+
+
 def parse_size(text: str | None) -> tuple[int, int] | None:
     """Read `224` or `480x640` (height x width)."""
     if text is None:

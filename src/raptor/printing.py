@@ -112,6 +112,30 @@ def print_fidelity(console: Console, result: dict[str, Any], out: Path | None) -
             console.print(f"figure: {escape(str(out / figure))}")
 
 
+def print_probe(console: Console, result: dict[str, Any], out: Path | None) -> None:
+    for task, body in result.get("tasks", {result["task"]: result}).items():
+        n = body["images_by_split"]
+        metrics = [name for name in body["heads"]["constant"] if f"{name}_ci" in body]
+        table = Table(
+            "head", *metrics, title=f"{task}, layer {result['layer']}: n = {n['report']:,} images [95% interval]"
+        )
+        for name, column in body["heads"].items():
+            cells = []
+            for metric in metrics:
+                low, high = (number(end) for end in column[f"{metric}_ci"])
+                cells.append(f"{number(column[metric])} \\[{low}, {high}]")
+            table.add_row(name, *cells)
+        console.print(table)
+        console.print(
+            f"learning rate {body['rate']:g}, selected on {n['select']:,} other images; {body['steps']} steps of "
+            f"{body['batch_size']} on {n['train']:,}; means over {len(body[f'{metrics[0]}_by_seed'])} seeds"
+        )
+        for note in body["notes"]:
+            console.print(f"note: {escape(note)}")
+    if out is not None:
+        console.print(f"result: {escape(str(out / 'result.json'))}")
+
+
 def print_export(console: Console, result: dict[str, Any], out: Path | None) -> None:
     console.print(f"{escape(str((out or Path()) / result['file']))}: differs by {result['max_difference']:.1e} at most")
 

@@ -64,10 +64,12 @@ class Tracked:
     def __init__(self, images: Any, description: str, console: Console):
         self.images, self.description, self.console = images, description, console
 
-    @property
-    def classes(self) -> Any:
-        """Those of the images."""
-        return getattr(self.images, "classes", None)
+    def __getattr__(self, name: str) -> Any:
+        """Return what the images have."""
+        return getattr(self.images, name)
+
+    def __len__(self) -> int:
+        return len(self.images)
 
     def __iter__(self) -> Iterator[Any]:
         return track(self.images, len(self.images), self.description, self.console)

@@ -30,7 +30,7 @@ __all__ = ["HELD_OUT", "Batch", "Images", "load_images"]
 
 def data_for(model: str, data: str | None) -> str | None:
     """Return the images that were named; those of `scenes` for the models that ship with them."""
-    return data or ("scenes" if model.partition(":")[0] == "scenes" else None)
+    return data or ("scenes" if model.removeprefix("stitch:").partition(":")[0] == "scenes" else None)
 
 
 def parse_source(text: str) -> tuple[str, str | None]:
@@ -41,6 +41,11 @@ def parse_source(text: str) -> tuple[str, str | None]:
     if not colon or not base or os.path.exists(text) or "/" in split:
         return text, None
     return base, split
+
+
+def split_names(source: str) -> list[str]:
+    """Return the splits that a set brings; [''] where it brings none."""
+    return list(SPLITS) if source == "scenes" else list(_open(source, None, None))
 
 
 def training_split(split: str | None, eval_data: str | None) -> str:

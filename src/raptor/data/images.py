@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -15,7 +16,8 @@ from raptor.data.annotations import read_depth, read_mask
 from raptor.data.batch import Batch
 from raptor.data.decode import DamagedImage, decode
 from raptor.data.order import endless
-from raptor.data.records import Records
+from raptor.data.records import Records, Subset
+from raptor.data.splits import SPLIT_SEED
 from raptor.errors import DamagedDataError, DataError
 from raptor.preprocessing import Preprocessing
 
@@ -140,6 +142,19 @@ class Images:
         With `part` = (i, n) only the i-th of n equal parts of each batch: what one of n processes takes.
         """
         return self._load(endless(len(self), first_step, batch_size, seed, part), endless=True)
+
+    def parted(self) -> tuple[Images, Images]:
+        """Part the set: nine tenths, and a tenth that is drawn once for all."""
+        n = len(self)
+        if n < 2:
+            raise DataError(f"{n} image is too few to select on one that is not trained on")
+        tenth = set(random.Random(SPLIT_SEED).sample(range(n), max(1, n // 10)))
+        parts = ([i for i in range(n) if i not in tenth], sorted(tenth))
+        rest, held = (
+            Images(Subset(self.records, part), self.preprocessing, self.batch_size, self.workers, self.allow_damaged)
+            for part in parts
+        )
+        return rest, held
 
     def _load(self, batches: Iterable[list[int]], endless: bool = False) -> Iterator[Batch]:
         dataset = _Decoded(self.records, self.preprocessing)

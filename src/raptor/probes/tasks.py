@@ -106,7 +106,7 @@ def tasks_of(images: Any, names: Sequence[str] | None = None, eigen_crop: bool =
     found = [task for task in made.values() if task is not None]
     missing = [name for name, task in made.items() if task is None]
     if names and missing:
-        raise DataError(f"these images have nothing to {missing[0]} by: it takes {NEEDS[missing[0]]}")
+        raise DataError(f"the task {missing[0]} takes {NEEDS[missing[0]]}, which these images have not")
     if not found:
         raise DataError(f"these images have nothing to probe for: no {', no '.join(NEEDS.values())}")
     return found

@@ -1,0 +1,51 @@
+"""Verbs about what features are worth: linear probes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from raptor import printing
+from raptor.cli.app import app
+from raptor.cli.arguments import Data, Head, Model, Weights
+from raptor.options import Common, numbers, verb
+
+
+@app.command()
+@verb
+def probe(
+    model: Model,
+    data: Data = None,
+    task: Annotated[
+        str | None, typer.Option(help="classify, segment, depth, or several; default: all that there are labels for.")
+    ] = None,
+    eval_data: Annotated[str | None, typer.Option(help="Images to report on; by default the held-out split.")] = None,
+    eval_images: Annotated[int | None, typer.Option(min=1, help="How many to select and to report on.")] = None,
+    layer: Annotated[int | None, typer.Option(min=0, help="Whose states are read; default: the last.")] = None,
+    lrs: Annotated[str, typer.Option(help="Peak learning rates, all trained in one pass.")] = "1e-4,1e-3,1e-2",
+    seeds: Annotated[int, typer.Option(min=1, help="Trainings with seeds from --seed on.")] = 3,
+    epochs: Annotated[float | None, typer.Option(help="Passes over the images; default: the paper's.")] = None,
+    cache: Annotated[Path | None, typer.Option(help="Keep features on disk here, in half precision.")] = None,
+    live: Annotated[bool, typer.Option("--live", help="Keep no features: the model runs on every batch.")] = False,
+    eigen_crop: Annotated[
+        bool, typer.Option("--eigen-crop", help="Depth: report on the usual crop of NYUv2's 480x640.")
+    ] = False,
+    weights: Weights = None,
+    head: Head = None,
+    *,
+    loading: dict[str, Any],
+    common: Common,
+) -> None:
+    """What a model's features are worth: linear heads on frozen tokens, for classes, masks or depth."""
+    from raptor.commands.probing import probe_model
+    from raptor.probes.plan import Plan
+
+    result = probe_model(
+        model, data, task.split(",") if task else None, common,
+        plan=Plan(numbers(lrs, "--lrs"), range(common.seed, common.seed + seeds), epochs),
+        eval_data=eval_data, eval_images=eval_images, layer=layer, cache=cache, live=live, eigen_crop=eigen_crop,
+        weights=weights, head=head, loading=loading,
+    )  # fmt: skip
+    common.show(result, lambda console: printing.print_probe(console, result, common.out))

@@ -1,0 +1,117 @@
+"""What `raptor probe` does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from raptor.data import data_for
+from raptor.data.three_sets import ThreeSets, load_three_sets
+from raptor.errors import OptionError
+from raptor.models.identity import identity_of
+from raptor.models.teachers import load_teacher
+from raptor.models.teachers.teacher import Teacher
+from raptor.options import Common
+from raptor.probe_result import describe_probe
+from raptor.probes.features import Kept, Live, Source, filling
+from raptor.probes.plan import Plan
+from raptor.probes.probe import Probed, probe
+from raptor.probes.task import Task
+from raptor.probes.tasks import tasks_of
+from raptor.progress import Bar, Tracked
+from raptor.run import Run
+from raptor.sharded import in_memory, open_cache
+
+IN_MEMORY = 4e9  # bytes of features that are kept in memory when nobody says
+
+
+def probe_model(
+    model: str,
+    data: str | None,
+    tasks: Sequence[str] | None,
+    common: Common,
+    *,
+    plan: Plan,
+    eval_data: str | None,
+    eval_images: int | None,
+    layer: int | None,
+    cache: Path | None,
+    live: bool,
+    eigen_crop: bool,
+    weights: Path | None,
+    head: Path | None,
+    loading: dict[str, Any],
+) -> dict[str, Any]:
+    """Train heads on frozen features of the train split, select on another, report on a third."""
+    data = data_for(model, data)
+    if data is None:
+        raise OptionError("a probe is trained on labelled images: name some with --data")
+    if live and cache is not None:
+        raise OptionError("features are either computed live or kept in a cache: give --live or --cache")
+    config = common.config(
+        model=model, data=data, tasks=tasks, eval_data=eval_data, eval_images=eval_images, layer=layer, cache=cache,
+        live=live, eigen_crop=eigen_crop, weights=weights, head=head, rates=list(plan.rates), seeds=list(plan.seeds),
+        epochs=plan.epochs, **loading,
+    )  # fmt: skip
+    with Run("probe", config, common.out, common.seed) as run:
+        teacher = load_teacher(model, common.size, weights, head, common.device)
+        if layer is not None and not 0 <= layer <= teacher.depth:
+            raise OptionError(f"{model!r} has layers 0 to {teacher.depth}, not {layer}")
+        sets = load_three_sets(
+            data, teacher, eval_data, common.images, eval_images, batch_size=common.batch, seed=common.seed, **loading
+        )
+        chosen = tasks_of(sets.train, tasks, eigen_crop)
+        run.begin()
+        found = probe_features(teacher, sets, chosen, plan, common.progress, layer, cache, live)
+        described = {name: describe_probe(probed) for name, probed in found.items()}
+        body: dict[str, Any] = {"model": model, "data": data, "eval_data": eval_data, "task": ",".join(found)}
+        body["layer"] = teacher.depth if layer is None else layer
+        if len(described) == 1:
+            body |= next(iter(described.values()))
+        else:
+            body["tasks"] = described
+        body["damaged"] = [damage for images in sets for damage in images.damaged]
+        return run.finish(body, images=next(iter(found.values())).images["report"], layers=teacher.depth)
+
+
+def probe_features(
+    teacher: Teacher,
+    sets: ThreeSets,
+    tasks: Sequence[Task],
+    plan: Plan,
+    progress: Console,
+    layer: int | None = None,
+    cache: Path | None = None,
+    live: bool = False,
+) -> dict[str, Probed]:
+    """Probe a teacher's features: those of the training images are kept, in memory or on disk, unless `live`."""
+    train, select, report = (
+        Live(teacher, Tracked(images, f"features to {what}", progress), layer)
+        for images, what in zip(sets, ThreeSets._fields, strict=True)
+    )
+    source: Source = train
+    if not live:
+        fields = {"mean"}.union(*(task.reads | {task.target} for task in tasks))
+        made = filling(train, fields)
+        if cache is not None:
+            about = {**identity_of(teacher, sets.train), "layer": train.layer, "fields": sorted(fields)}
+            source = Kept(open_cache(cache, about, made, progress.print), sets.train.batch_size, teacher.device)
+        elif made.n * made.bytes_each <= IN_MEMORY:
+            progress.print(f"{made.size} are kept in memory")
+            source = Kept(in_memory(made), sets.train.batch_size, teacher.device)
+        else:
+            progress.print(f"{made.size} are not kept: the model runs on every batch; --cache DIR keeps them")
+    steps = {task.name: plan.recipe(task, len(source), 0).steps for task in tasks}
+    finished = 0
+    with Bar(len(plan.seeds) * sum(steps.values()), "heads", progress) as bar:
+
+        def watch(name: str, seed: int, line: dict[str, float]) -> None:
+            nonlocal finished
+            bar.move(finished + int(line["step"]), f"training heads: {name}")
+            if int(line["step"]) == steps[name]:
+                finished += steps[name]
+
+        return probe(tasks, source, select, report, plan, watch)
