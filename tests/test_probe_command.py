@@ -83,10 +83,9 @@ def test_stitched_models_and_lower_layers(call):
 def test_kept_on_disk_in_memory_or_not_at_all_is_the_same_up_to_rounding(call, tmp_path):
     folder = class_folders(tmp_path / "data", images=60)
     torch.manual_seed(0)
+    options = ("--task", "classify", "--epochs", 2, "--seeds", 1, "--lrs", "1e-2")
     runs = [
-        probed(
-            call, "scenes", "--data", folder, "--task", "classify", "--epochs", 2, "--seeds", 1, "--lrs", "1e-2", *more
-        )
+        probed(call, "scenes", "--data", folder, *options, *more)
         for more in ((), ("--live",), ("--cache", tmp_path / "kept"))
     ]
     assert {name.name for name in (tmp_path / "kept").glob("*.npy")} == {
@@ -137,7 +136,7 @@ def test_mistakes_are_one_line(call, teacher, tmp_path):
         Image.new("RGB", (64, 64), (9 * index, 0, 0)).save(tmp_path / "plain" / f"{index}.png")
     for arguments, said in (
         (("scenes", "--task", "count"), "there is no task 'count'; there are classify, segment, depth"),
-        (("scenes", "--data", folder, "--task", "depth"), "these images have nothing to depth by: it takes depths"),
+        (("scenes", "--data", folder, "--task", "depth"), "the task depth takes depths, which these images have not"),
         (("scenes", "--data", tmp_path / "plain"), "nothing to probe for"),
         (("scenes", "--layer", 13), "'scenes' has layers 0 to 12, not 13"),
         (("scenes", "--lrs", "fast"), "--lrs takes numbers with commas between them, not 'fast'"),

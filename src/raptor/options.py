@@ -79,6 +79,14 @@ def numbers(text: str, option: str) -> list[float]:
         raise OptionError(f"{option} takes numbers with commas between them, not {text!r}") from None
 
 
+def counts(text: str, option: str) -> list[int]:
+    """Read a list such as `2,3,4`."""
+    found = numbers(text, option)
+    if not all(value >= 1 and value == int(value) for value in found):
+        raise OptionError(f"{option} takes whole numbers from 1 on, with commas between them, not {text!r}")
+    return [int(value) for value in found]
+
+
 def parse_size(text: str | None) -> tuple[int, int] | None:
     """Read `224` or `480x640` (height x width)."""
     if text is None:

@@ -136,6 +136,38 @@ def print_probe(console: Console, result: dict[str, Any], out: Path | None) -> N
         console.print(f"result: {escape(str(out / 'result.json'))}")
 
 
+def print_table1(console: Console, result: dict[str, Any], out: Path | None) -> None:
+    title = f"linear probes, n = {result['images']:,} images: value (share of the teacher's) \\[95% interval]"
+    table = Table("model", "top-1", "mIoU", "RMSE", "R2", title=title)
+    for row in result["rows"]:
+        cells = [_with_share(row, metric) for metric in ("top1", "miou", "rmse")]
+        table.add_row(escape(row["row"]), *cells, "" if row["r2"] is None else number(row["r2"]))
+    console.print(table)
+    quoted = Table("published, of DINOv2 ViT-B", "ImageNet top-1", "ADE20k mIoU", "NYUv2 RMSE")
+    for row in result["published"]:
+        cells = [_with_spread(row, metric) for metric in ("top1", "miou", "rmse")]
+        quoted.add_row(row["row"] + (", later version" if "later" in row["source"] else ""), *cells)
+    console.print(quoted)
+    for note in result["notes"]:
+        console.print(f"note: {escape(note)}")
+    if out is not None:
+        console.print(f"result: {escape(str(out / 'result.json'))}")
+        for figure in result["figures"]:
+            console.print(f"figure: {escape(str(out / figure))}")
+
+
+def _with_share(row: dict[str, Any], metric: str) -> str:
+    if row[metric] is None:
+        return ""
+    low, high = (number(end) for end in row[f"{metric}_ci"])
+    return f"{number(row[metric])} ({number(row['recovered'][metric]['value'], '.1%')}) \\[{low}, {high}]"
+
+
+def _with_spread(row: dict[str, Any], metric: str) -> str:
+    spread = f" ± {row[f'{metric}_spread']}" if f"{metric}_spread" in row else ""
+    return f"{row[metric]}{spread}" if metric in row else ""
+
+
 def print_export(console: Console, result: dict[str, Any], out: Path | None) -> None:
     console.print(f"{escape(str((out or Path()) / result['file']))}: differs by {result['max_difference']:.1e} at most")
 

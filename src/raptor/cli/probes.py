@@ -1,4 +1,4 @@
-"""Verbs about what features are worth: linear probes."""
+"""Verbs about what features are worth: linear probes, and the table that they make."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from raptor import printing
 from raptor.cli.app import app
 from raptor.cli.arguments import Data, Head, Model, Weights
-from raptor.options import Common, numbers, verb
+from raptor.options import Common, counts, numbers, verb
 
 
 @app.command()
@@ -49,3 +49,40 @@ def probe(
         weights=weights, head=head, loading=loading,
     )  # fmt: skip
     common.show(result, lambda console: printing.print_probe(console, result, common.out))
+
+
+@app.command()
+@verb
+def table1(
+    model: Model,
+    data: Data = None,
+    k: Annotated[str, typer.Option(help="Numbers of blocks.")] = "2,3",
+    surrogates: Annotated[
+        list[str] | None, typer.Option(help="Directories that distill wrote; what is missing is distilled into --out.")
+    ] = None,
+    baseline: Annotated[str | None, typer.Option(help="A smaller model to compare with.")] = None,
+    untied: Annotated[str | None, typer.Option(help="Numbers of blocks whose untied controls to distil.")] = None,
+    steps: Annotated[int, typer.Option(min=1, help="Of each stage, where a surrogate is distilled.")] = 1000,
+    eval_data: Annotated[str | None, typer.Option(help="Images to report on; by default the held-out split.")] = None,
+    eval_images: Annotated[int, typer.Option(min=1, help="How many to select and to report on.")] = 2000,
+    lrs: Annotated[str, typer.Option(help="Peak learning rates, all trained in one pass.")] = "1e-4,1e-3,1e-2",
+    seeds: Annotated[int, typer.Option(min=1, help="Trainings with seeds from --seed on.")] = 3,
+    epochs: Annotated[float | None, typer.Option(help="Passes over the images; default: the paper's.")] = None,
+    weights: Weights = None,
+    head: Head = None,
+    *,
+    loading: dict[str, Any],
+    common: Common,
+) -> None:
+    """The paper's Table 1: teacher, surrogates and controls on classes, masks and depth, with what is recovered."""
+    from raptor.commands.table1 import table1 as make
+    from raptor.probes.plan import Plan
+
+    result = make(
+        model, data, counts(k, "--k"), common,
+        surrogates=[source for given in surrogates or [] for source in given.split(",")], baseline=baseline,
+        untied=counts(untied, "--untied") if untied else [], steps=steps,
+        plan=Plan(numbers(lrs, "--lrs"), range(common.seed, common.seed + seeds), epochs),
+        eval_data=eval_data, eval_images=eval_images, weights=weights, head=head, loading=loading,
+    )  # fmt: skip
+    common.show(result, lambda console: printing.print_table1(console, result, common.out))

@@ -61,9 +61,7 @@ def distill_model(
     if (k is None) == (phases is None):
         raise OptionError("a surrogate has the phases of --phases 7-3-2, or as many as --k says: give one of the two")
     given = None if phases is None else Phases.parse(phases)
-    data = data_for(model, data)
-    if data is None:
-        raise OptionError(f"a surrogate of {model!r} is trained on images: name some with --data")
+    data = data_for(model, data, f"a surrogate of {model!r} is trained on images")
     chosen = distillation_named(**recipe, batch_size=common.batch_size or BATCH_SIZE, seed=common.seed)
     layout = Launch(**launch)
     first = int(os.environ.get("RANK", "0")) == 0

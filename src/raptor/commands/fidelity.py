@@ -35,9 +35,7 @@ def fidelity_of(
             raise OptionError(f"{source!r} is no surrogate; give a directory that 'raptor distill --out' wrote")
         provenance = alone.module.config.provenance
         name = teacher or provenance["teacher"]["name"]
-        data = data_for(name, data)
-        if data is None:
-            raise OptionError("fidelity is measured on images: name some with --data")
+        data = data_for(name, data, "fidelity is measured on images")
         head = alone.module.surrogate.teacher.linear
         surrogate = with_teacher(alone.module, load_teacher(name, alone.image_size, weights, head, common.device))
         name_of_data, split = parse_source(data)

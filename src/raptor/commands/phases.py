@@ -45,12 +45,8 @@ def phases_of_models(
     with Run("phases", config, common.out, common.seed) as run:
         bodies: list[dict[str, Any]] = []
         results: list[tuple[str, FoundPhases]] = []
-        sources = [data_for(model, data) for model in models]
-        for model, source in zip(models, sources, strict=True):
-            if source is None:
-                raise OptionError(f"the phases of {model!r} are found on images: name some with --data")
+        sources = [data_for(model, data, f"the phases of {model!r} are found on images") for model in models]
         for number, (model, source) in enumerate(zip(models, sources, strict=True), 1):
-            assert source is not None
             teacher = load_teacher(model, common.size, weights, None, common.device)
             given = {"images": common.images or LOOK, "batch_size": common.batch, "seed": common.seed, **loading}
             prefix = f"{number}-" if len(models) > 1 else ""

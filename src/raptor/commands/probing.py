@@ -46,9 +46,7 @@ def probe_model(
     loading: dict[str, Any],
 ) -> dict[str, Any]:
     """Train heads on frozen features of the train split, select on another, report on a third."""
-    data = data_for(model, data)
-    if data is None:
-        raise OptionError("a probe is trained on labelled images: name some with --data")
+    data = data_for(model, data, "a probe is trained on labelled images")
     if live and cache is not None:
         raise OptionError("features are either computed live or kept in a cache: give --live or --cache")
     config = common.config(

@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 __all__ = ["HELD_OUT", "Batch", "Images", "load_images"]
 
 
-def data_for(model: str, data: str | None) -> str | None:
-    """Return the images that were named; those of `scenes` for the models that ship with them."""
-    return data or ("scenes" if model.removeprefix("stitch:").partition(":")[0] == "scenes" else None)
+def data_for(model: str, data: str | None, purpose: str) -> str:
+    """Return the images that were named, `scenes` for the models that ship with them; or say what they are for."""
+    if data is None and model.removeprefix("stitch:").partition(":")[0] != "scenes":
+        raise OptionError(f"{purpose}: name some with --data")
+    return data or "scenes"
 
 
 def parse_source(text: str) -> tuple[str, str | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -27,11 +27,14 @@ class Column:
     ----------
     value, ci, by_seed
         By metric.
+    draws
+        By metric, its value on each resample of the images; resamples of the same images are the same everywhere.
     """
 
     value: dict[str, float]
     ci: dict[str, tuple[float, float]]
     by_seed: dict[str, list[float]]
+    draws: dict[str, Tensor] = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -164,9 +167,10 @@ def _column(task: Task, means: Sequence[BinnedMean]) -> Column:
     """Average metrics over seeds; a resample draws the same images for all of them."""
     by_seed = [task.summary(mean.mean()) for mean in means]
     drawn = [task.summary(mean.resample()) for mean in means]
+    draws = {metric: torch.stack([one[metric] for one in drawn]).mean(dim=0) for metric in task.metrics}
     value, ci = {}, {}
     for metric in task.metrics:
         value[metric] = torch.stack([one[metric] for one in by_seed]).mean().item()
-        low, high = percentile_interval(torch.stack([one[metric] for one in drawn]).mean(dim=0))
+        low, high = percentile_interval(draws[metric])
         ci[metric] = (low.item(), high.item())
-    return Column(value, ci, {metric: [one[metric].item() for one in by_seed] for metric in task.metrics})
+    return Column(value, ci, {metric: [one[metric].item() for one in by_seed] for metric in task.metrics}, draws)
