@@ -16,7 +16,7 @@ from raptor.probes.classify import Classify, PooledHead, read_own_head
 from raptor.probes.depth import Depth
 from raptor.probes.features import Features, Kept, Live, filling
 from raptor.probes.plan import Plan
-from raptor.probes.probe import probe
+from raptor.probes.probe import probe_sources
 from raptor.probes.tasks import tasks_of
 from raptor.probes.training import start_of, train_heads
 from raptor.sharded import in_memory
@@ -108,7 +108,7 @@ def test_no_gradient_reaches_the_backbone_and_it_stays_as_it_is():
     before = {name: value.clone() for name, value in teacher.module.state_dict().items()}
     sets = [Live(teacher, scenes(teacher, split, 32)) for split in ("train", "validation", "test")]
     assert all(not value.requires_grad for value in (next(iter(sets[0])).patch, next(iter(sets[0])).own))
-    probe(tasks_of(sets[0].images), *sets, Plan(rates=[1e-2], seeds=[0], epochs=1))
+    probe_sources(tasks_of(sets[0].images), *sets, Plan(rates=[1e-2], seeds=[0], epochs=1))
     assert all(parameter.grad is None for parameter in teacher.module.parameters())
     for name, value in teacher.module.state_dict().items():
         assert torch.equal(value, before[name]), name
@@ -139,7 +139,7 @@ def test_the_backbone_runs_once_an_image_for_all_tasks_rates_and_seeds(monkeypat
     plan = filling(live[0], EVERYTHING)
     assert sum(embedded) == 16  # one batch, to tell the size
     kept = Kept(in_memory(plan), 16, torch.device("cpu"))
-    probe(tasks_of(live[0].images), kept, *live[1:], Plan(rates=[1e-3, 1e-2], seeds=[0, 1], epochs=1))
+    probe_sources(tasks_of(live[0].images), kept, *live[1:], Plan(rates=[1e-3, 1e-2], seeds=[0, 1], epochs=1))
     assert sum(embedded) == 16 + 3 * 32
 
 
@@ -163,7 +163,9 @@ def test_rates_are_selected_on_one_split_and_reported_on_another():
     mean = torch.nn.functional.one_hot(label, 4).float() + 0.3 * torch.randn(200, 4)
     good, wrong = Features(None, None, mean, label=label), Features(None, None, mean, label=(label + 1) % 4)
     task = Classify(torch.full((4,), 0.25))
-    found = probe([task], Given(good), Given(good), Given(wrong), Plan(rates=[1e-9, 3e-1], seeds=[0, 1], epochs=10))
+    found = probe_sources(
+        [task], Given(good), Given(good), Given(wrong), Plan(rates=[1e-9, 3e-1], seeds=[0, 1], epochs=10)
+    )
     result = found["classify"]
     assert result.rate == 3e-1
     assert result.selection[3e-1] > 0.9 > result.selection[1e-9]
@@ -175,7 +177,9 @@ def test_rates_are_selected_on_one_split_and_reported_on_another():
 def test_values_are_means_over_seeds_and_intervals_hold_them():
     teacher = small_vit()
     sets = [Live(teacher, scenes(teacher, split, 64)) for split in ("train", "validation", "test")]
-    for name, result in probe(tasks_of(sets[0].images), *sets, Plan(rates=[1e-2], seeds=[0, 1], epochs=2)).items():
+    for name, result in probe_sources(
+        tasks_of(sets[0].images), *sets, Plan(rates=[1e-2], seeds=[0, 1], epochs=2)
+    ).items():
         for column in result.columns.values():
             for metric, value in column.value.items():
                 low, high = column.ci[metric]

@@ -145,6 +145,8 @@ def test_mistakes_are_one_line(call, teacher, tmp_path):
         (("scenes", "--data", "scenes:train", "--eval-data", "scenes:train"), "would be trained and reported on"),
         (("scenes", "--data", "scenes:validation", "--eval-data", "scenes:test"), "scenes have three splits"),
         (("timm:vit_tiny_patch16_224",), "name some with --data"),
+        (("scenes", "--eigen-crop"), "use --fit pad --image-size 490x644"),
+        (("scenes", "--fit", "stretch"), "fitted as own, squash or pad, not as 'stretch'"),
     ):
         code, out, err = call("probe", *arguments)
         assert (code, out) == (2, ""), arguments

@@ -33,6 +33,7 @@ _HOME = {
     "distill": "raptor.training.distill",
     "distillation_named": "raptor.training.recipes",
     "fidelity": "raptor.evaluation",
+    "probe": "raptor.probes.run",
     "Surrogate": "raptor.models.surrogate",
     "load_released": "raptor.models.released",
     "RaptorModel": "raptor.models.pretrained",

@@ -14,6 +14,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from raptor.errors import OptionError
+
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -72,6 +74,16 @@ class Preprocessing:
             max(new, round(box * new / old)) for box, new, old in zip(self.resize, size, self.crop, strict=True)
         )
         return replace(self, crop=size, resize=(height, width))
+
+    def fitted(self, how: str) -> Preprocessing:
+        """Return another way to the same crop: `own`, `squash` for the whole image, `pad` for one of its own size."""
+        if how == "squash":
+            return replace(self, resize=self.crop, fit="squash", source="the whole image, resized")
+        if how == "pad":
+            return replace(self, resize=None, source="the image's own size, centred")
+        if how != "own":
+            raise OptionError(f"images are fitted as own, squash or pad, not as {how!r}")
+        return self
 
     def resized(self, size: Size) -> Size:
         """Return the height and width that an image of `size` is resized to."""

@@ -14,6 +14,7 @@ from raptor.benchmarks.distillation import (
     same_block_wide,
 )
 from raptor.benchmarks.phases import segmentation_against_ruptures, similarity_against_forward
+from raptor.benchmarks.probing import eight_rates, kept_features
 from raptor.benchmarks.ratio import Ratio
 from raptor.benchmarks.rollout import rollout_against_forward
 from raptor.benchmarks.training import generation_against_step, step_against_products
@@ -31,4 +32,6 @@ BENCHMARKS: dict[str, Callable[[], Ratio]] = {
     "distillation-default-384": default_block_wide,
     **({"distillation-memory": peak_memory} if sys.platform == "linux" else {}),  # where peaks can be told
     "inference": inference,
+    "probe-rates": eight_rates,
+    "probe-kept": kept_features,
 }

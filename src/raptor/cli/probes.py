@@ -29,6 +29,9 @@ def probe(
     epochs: Annotated[float | None, typer.Option(help="Passes over the images; default: the paper's.")] = None,
     cache: Annotated[Path | None, typer.Option(help="Keep features on disk here, in half precision.")] = None,
     live: Annotated[bool, typer.Option("--live", help="Keep no features: the model runs on every batch.")] = False,
+    fit: Annotated[
+        str, typer.Option(help="Images as the model's own files say, or squash (whole), or pad (of their own size).")
+    ] = "own",
     eigen_crop: Annotated[
         bool, typer.Option("--eigen-crop", help="Depth: report on the usual crop of NYUv2's 480x640.")
     ] = False,
@@ -45,7 +48,8 @@ def probe(
     result = probe_model(
         model, data, task.split(",") if task else None, common,
         plan=Plan(numbers(lrs, "--lrs"), range(common.seed, common.seed + seeds), epochs),
-        eval_data=eval_data, eval_images=eval_images, layer=layer, cache=cache, live=live, eigen_crop=eigen_crop,
+        eval_data=eval_data, eval_images=eval_images, layer=layer, cache=cache, live=live, fit=fit,
+        eigen_crop=eigen_crop,
         weights=weights, head=head, loading=loading,
     )  # fmt: skip
     common.show(result, lambda console: printing.print_probe(console, result, common.out))

@@ -11,21 +11,17 @@ from rich.console import Console
 from raptor.data import data_for
 from raptor.data.three_sets import ThreeSets, load_three_sets
 from raptor.errors import OptionError
-from raptor.models.identity import identity_of
 from raptor.models.teachers import load_teacher
 from raptor.models.teachers.teacher import Teacher
 from raptor.options import Common
 from raptor.probe_result import describe_probe
-from raptor.probes.features import Kept, Live, Source, filling
 from raptor.probes.plan import Plan
-from raptor.probes.probe import Probed, probe
+from raptor.probes.probe import Probed
+from raptor.probes.run import probe
 from raptor.probes.task import Task
 from raptor.probes.tasks import tasks_of
 from raptor.progress import Bar, Tracked
 from raptor.run import Run
-from raptor.sharded import in_memory, open_cache
-
-IN_MEMORY = 4e9  # bytes of features that are kept in memory when nobody says
 
 
 def probe_model(
@@ -40,6 +36,7 @@ def probe_model(
     layer: int | None,
     cache: Path | None,
     live: bool,
+    fit: str,
     eigen_crop: bool,
     weights: Path | None,
     head: Path | None,
@@ -49,21 +46,30 @@ def probe_model(
     data = data_for(model, data, "a probe is trained on labelled images")
     if live and cache is not None:
         raise OptionError("features are either computed live or kept in a cache: give --live or --cache")
+    if eigen_crop and fit != "pad":
+        raise OptionError("Eigen's crop is of images at their own size of 480x640: use --fit pad --image-size 490x644")
     config = common.config(
         model=model, data=data, tasks=tasks, eval_data=eval_data, eval_images=eval_images, layer=layer, cache=cache,
-        live=live, eigen_crop=eigen_crop, weights=weights, head=head, rates=list(plan.rates), seeds=list(plan.seeds),
-        epochs=plan.epochs, **loading,
+        live=live, fit=fit, eigen_crop=eigen_crop, weights=weights, head=head, rates=list(plan.rates),
+        seeds=list(plan.seeds), epochs=plan.epochs, **loading,
     )  # fmt: skip
     with Run("probe", config, common.out, common.seed) as run:
         teacher = load_teacher(model, common.size, weights, head, common.device)
         if layer is not None and not 0 <= layer <= teacher.depth:
             raise OptionError(f"{model!r} has layers 0 to {teacher.depth}, not {layer}")
         sets = load_three_sets(
-            data, teacher, eval_data, common.images, eval_images, batch_size=common.batch, seed=common.seed, **loading
+            data,
+            teacher.preprocessing.fitted(fit),
+            eval_data,
+            common.images,
+            eval_images,
+            batch_size=common.batch,
+            seed=common.seed,
+            **loading,
         )
         chosen = tasks_of(sets.train, tasks, eigen_crop)
         run.begin()
-        found = probe_features(teacher, sets, chosen, plan, common.progress, layer, cache, live)
+        found = probe_with_bars(teacher, sets, chosen, plan, common.progress, layer=layer, cache=cache, live=live)
         described = {name: describe_probe(probed) for name, probed in found.items()}
         body: dict[str, Any] = {"model": model, "data": data, "eval_data": eval_data, "task": ",".join(found)}
         body["layer"] = teacher.depth if layer is None else layer
@@ -75,34 +81,14 @@ def probe_model(
         return run.finish(body, images=next(iter(found.values())).images["report"], layers=teacher.depth)
 
 
-def probe_features(
-    teacher: Teacher,
-    sets: ThreeSets,
-    tasks: Sequence[Task],
-    plan: Plan,
-    progress: Console,
-    layer: int | None = None,
-    cache: Path | None = None,
-    live: bool = False,
+def probe_with_bars(
+    teacher: Teacher, sets: ThreeSets, tasks: Sequence[Task], plan: Plan, progress: Console, **options: Any
 ) -> dict[str, Probed]:
-    """Probe a teacher's features: those of the training images are kept, in memory or on disk, unless `live`."""
-    train, select, report = (
-        Live(teacher, Tracked(images, f"features to {what}", progress), layer)
-        for images, what in zip(sets, ThreeSets._fields, strict=True)
-    )
-    source: Source = train
-    if not live:
-        fields = {"mean"}.union(*(task.reads | {task.target} for task in tasks))
-        made = filling(train, fields)
-        if cache is not None:
-            about = {**identity_of(teacher, sets.train), "layer": train.layer, "fields": sorted(fields)}
-            source = Kept(open_cache(cache, about, made, progress.print), sets.train.batch_size, teacher.device)
-        elif made.n * made.bytes_each <= IN_MEMORY:
-            progress.print(f"{made.size} are kept in memory")
-            source = Kept(in_memory(made), sets.train.batch_size, teacher.device)
-        else:
-            progress.print(f"{made.size} are not kept: the model runs on every batch; --cache DIR keeps them")
-    steps = {task.name: plan.recipe(task, len(source), 0).steps for task in tasks}
+    """Probe, with bars over images and over steps; `options` are more arguments of `probe`."""
+    steps = {task.name: plan.recipe(task, len(sets.train), 0).steps for task in tasks}
+    tracked = [
+        Tracked(images, f"features to {what}", progress) for images, what in zip(sets, ThreeSets._fields, strict=True)
+    ]
     finished = 0
     with Bar(len(plan.seeds) * sum(steps.values()), "heads", progress) as bar:
 
@@ -112,4 +98,5 @@ def probe_features(
             if int(line["step"]) == steps[name]:
                 finished += steps[name]
 
-        return probe(tasks, source, select, report, plan, watch)
+        train, select, report = tracked
+        return probe(teacher, train, select, report, tasks, plan, announce=progress.print, watch=watch, **options)

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from raptor.commands.distilling import distill_model
-from raptor.commands.probing import probe_features
+from raptor.commands.probing import probe_with_bars
 from raptor.complexity import count_parameters
 from raptor.data import data_for
 from raptor.data.three_sets import ThreeSets, load_three_sets
@@ -106,7 +106,7 @@ def table1(
                 data, row.teacher, eval_data, common.images, eval_images, batch_size=common.batch, seed=common.seed,
                 **loading,
             )  # fmt: skip
-            found.append(probe_features(row.teacher, sets, tasks_of(sets.train), plan, common.progress))
+            found.append(probe_with_bars(row.teacher, sets, tasks_of(sets.train), plan, common.progress))
             body = _described(row, found[-1], found[0]) | _fidelity(row, teacher, sets, common)
             described.append({**body, "seconds": round(time.perf_counter() - began, 1)})
             images = next(iter(found[-1].values())).images["report"]

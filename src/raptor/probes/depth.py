@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
+from raptor.errors import DataError
 from raptor.hub import import_torchmetrics
 from raptor.probes.features import Features
 from raptor.probes.task import Task, Training, small_linear
@@ -124,6 +125,8 @@ class Depth(Task):
         known = truth > 0
         if not self.eigen_crop:
             return known
+        if any(size < full for size, full in zip(truth.shape[-2:], EIGEN_SIZE, strict=True)):
+            raise DataError(f"Eigen's crop is of images of 480x640, not of {truth.shape[-2]}x{truth.shape[-1]}")
         inside = torch.zeros_like(known)
         top, left = ((size - full) // 2 for size, full in zip(truth.shape[-2:], EIGEN_SIZE, strict=True))
         rows, columns = (slice(part.start + by, part.stop + by) for part, by in zip(EIGEN, (top, left), strict=True))

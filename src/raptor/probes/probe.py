@@ -66,15 +66,15 @@ class Probed:
     notes: tuple[str, ...] = ()
 
 
-def probe(
+def probe_sources(
     tasks: Sequence[Task],
     train: Source,
     select: Source,
     report: Source,
-    plan: Plan | None = None,
+    plan: Plan,
     watch: Callable[[str, int, dict[str, float]], None] | None = None,
 ) -> dict[str, Probed]:
-    """Probe a flow for some tasks; its backbone runs once on the images of `select` and of `report`.
+    """Probe features for some tasks; those of `select` and of `report` are asked for once.
 
     Parameters
     ----------
@@ -87,7 +87,6 @@ def probe(
     watch
         Called with the task, the seed and each line of a training's log.
     """
-    plan = plan or Plan()
     heads: dict[str, dict[Any, Answer]] = {}
     notes: dict[str, tuple[str, ...]] = {}
     for task in tasks:
