@@ -12,6 +12,9 @@ import transformers
 from PIL import Image
 from scipy.io import savemat
 
+from raptor.data import load_images
+from raptor.preprocessing import Preprocessing
+
 SIZE = 70
 QUICK = ("--epochs", 4, "--image-size", SIZE, "--seeds", 1, "--lrs", "1e-2", "--device", "cpu", "--json")
 
@@ -70,6 +73,8 @@ def test_segmentation(call, tmp_path, model, make, classes):
     assert code == 0, err
     result = json.loads(out)
     assert result["images_by_split"] == {"train": 36, "select": 4, "report": 8}
+    assert load_images(str(tmp_path / "data" / "ADEChallengeData2016" if make is ade20k else tmp_path / "data"),
+                       Preprocessing()).n_mask_classes == classes  # fmt: skip
     assert result["pixel_accuracy"] > 0.9
     assert result["heads"]["constant"]["pixel_accuracy"] == pytest.approx(0.5, abs=0.01)
     assert result["miou"] > 0.8 > result["heads"]["constant"]["miou"]

@@ -131,7 +131,7 @@ def test_another_choice_of_as_many_images_of_a_folder_is_another_set(tmp_path):
 def test_a_damaged_cache_is_one_line(tmp_path, damage):
     teacher = small_teacher()
     open_states(tmp_path, teacher, scenes(teacher), lambda text: None)
-    shard, about = tmp_path / "states-00000.npy", tmp_path / sharded.ABOUT
+    shard, about = tmp_path / "raptor-states-00000.npy", tmp_path / sharded.ABOUT
     {
         "shard": lambda: shard.write_bytes(shard.read_bytes()[:500]),
         "missing": shard.unlink,
@@ -144,11 +144,17 @@ def test_a_damaged_cache_is_one_line(tmp_path, damage):
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path):
-    (tmp_path / "states-00007.npy").write_bytes(b"old")
-    (tmp_path / ".states-00001.npy.abc").write_bytes(b"old")
+    (tmp_path / "raptor-states-00007.npy").write_bytes(b"old")
+    (tmp_path / "part-00001.npy").write_bytes(b"somebody's")
+    (tmp_path / ".raptor-states-00001.npy.abc").write_bytes(b"old")
     teacher = small_teacher()
     open_states(tmp_path, teacher, scenes(teacher), lambda text: None)
-    assert {path.name for path in tmp_path.iterdir()} == {".lock", sharded.ABOUT, "states-00000.npy"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        ".lock",
+        "part-00001.npy",
+        "raptor-states-00000.npy",
+        sharded.ABOUT,
+    }
 
 
 def test_of_two_processes_one_fills(tmp_path):
@@ -203,4 +209,4 @@ def test_from_the_command_line(call, tmp_path):
     assert code == 0, err
     assert "GB of states of 4 images" in err
     assert json.loads(out)["phases"] == "6-6"
-    assert np.load(tmp_path / "kept" / "states-00000.npy").shape == (4, 13, 69, 128)
+    assert np.load(tmp_path / "kept" / "raptor-states-00000.npy").shape == (4, 13, 69, 128)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 import torch
@@ -33,6 +34,7 @@ def test_rows_of_a_shipped_surrogate_a_distilled_control_and_a_baseline(call, tm
     # The same model twice is the same row: nothing depends on what was probed before.
     for metric in ("top1", "miou", "rmse"):
         assert rows["baseline"][metric] == rows["surrogate"][metric]
+        assert rows["baseline"]["recovered"][metric] == rows["surrogate"]["recovered"][metric]
     assert rows["surrogate"]["r2"] > 0.9
     assert rows["teacher"]["r2"] is None
     assert rows["untied"]["parameters"] == rows["surrogate"]["parameters"]
@@ -41,6 +43,9 @@ def test_rows_of_a_shipped_surrogate_a_distilled_control_and_a_baseline(call, tm
     assert json.loads((out / "rows.json").read_text()) == result["rows"]
     assert result["published"] == list(TABLE1)
     assert result["notes"] == []
+    code, _, err = call(*[3 if part == 2 else part for part in command], "--out", out)
+    assert code == 2
+    assert "was started with steps = 2, not 3" in err
 
 
 def test_the_same_share_of_every_resample_has_no_spread():
@@ -52,6 +57,22 @@ def test_the_same_share_of_every_resample_has_no_spread():
         share = _share(half, whole, metric)
         assert share["value"] == pytest.approx(0.5)
         assert share["ci"] == pytest.approx([0.5, 0.5])
+
+
+def test_a_model_against_itself_recovers_everything_in_every_resample(call, tmp_path):
+    """Rows are measured on the same resamples: no spread is left where nothing differs."""
+    options = ("--surrogates", "scenes:k3", "--baseline", "scenes", *QUICK)
+    code, out, err = call("table1", "scenes", *options, "--json")
+    assert code == 0, err
+    (baseline,) = [row for row in json.loads(out)["rows"] if row["kind"] == "baseline"]
+    for metric in ("top1", "miou", "rmse", "top1_own"):
+        assert baseline["recovered"][metric]["value"] == pytest.approx(1.0)
+        assert baseline["recovered"][metric]["ci"] == pytest.approx([1.0, 1.0])
+
+
+def test_nothing_of_nothing_is_no_number():
+    nothing = Column({"top1": 0.0}, {}, {}, {"top1": torch.zeros(9)})
+    assert math.isnan(_share(nothing, nothing, "top1")["value"])
 
 
 def test_mistakes_are_one_line(call, tmp_path):

@@ -132,12 +132,14 @@ def print_probe(console: Console, result: dict[str, Any], out: Path | None) -> N
         )
         for note in body["notes"]:
             console.print(f"note: {escape(note)}")
+    for damage in result["damaged"]:
+        console.print(f"skipped: {escape(damage['path'])} ({escape(damage['reason'])})")
     if out is not None:
         console.print(f"result: {escape(str(out / 'result.json'))}")
 
 
 def print_table1(console: Console, result: dict[str, Any], out: Path | None) -> None:
-    title = f"linear probes, n = {result['images']:,} images: value (share of the teacher's) \\[95% interval]"
+    title = f"linear probes, n = {result['images']:,} images: value (share of the teacher's \\[95% interval])"
     table = Table("model", "top-1", "mIoU", "RMSE", "R2", title=title)
     for row in result["rows"]:
         cells = [_with_share(row, metric) for metric in ("top1", "miou", "rmse")]
@@ -159,8 +161,11 @@ def print_table1(console: Console, result: dict[str, Any], out: Path | None) -> 
 def _with_share(row: dict[str, Any], metric: str) -> str:
     if row[metric] is None:
         return ""
-    low, high = (number(end) for end in row[f"{metric}_ci"])
-    return f"{number(row[metric])} ({number(row['recovered'][metric]['value'], '.1%')}) \\[{low}, {high}]"
+    share = row["recovered"].get(metric)
+    if share is None:
+        return number(row[metric])
+    low, high = (number(end, ".1%") for end in share["ci"])
+    return f"{number(row[metric])} ({number(share['value'], '.1%')} \\[{low}, {high}])"
 
 
 def _with_spread(row: dict[str, Any], metric: str) -> str:

@@ -17,6 +17,7 @@ from raptor.errors import OutputError, ResumeError, one_line
 from raptor.files import writing
 
 ABOUT = "cache.json"  # written last: a cache that has it is whole
+PREFIX = "raptor-"  # of the files' names: those without it are left alone
 SHARD_BYTES = 2**30  # of the arrays in one file, at most
 
 # What there is of an image, or of several with one more axis in front.
@@ -126,7 +127,7 @@ def _read(folder: Path, files: dict[str, str]) -> Row:
 
 
 def _fill(folder: Path, about: dict[str, Any], filling: Filling, announce: Callable[[str], None]) -> None:
-    for left in [*folder.glob("*-?????.npy"), *folder.glob(".*-?????.npy.*")]:
+    for left in [*folder.glob(f"{PREFIX}*.npy"), *folder.glob(f".{PREFIX}*.npy.*")]:
         left.unlink()  # of a process that was killed
     need, free = filling.n * filling.bytes_each, shutil.disk_usage(folder).free
     announce(f"{filling.size} go to {folder} ({free / 1e9:.3g} GB are free)")
@@ -136,7 +137,7 @@ def _fill(folder: Path, about: dict[str, Any], filling: Filling, announce: Calla
         )
     shards: list[dict[str, str]] = []
     for number, arrays in enumerate(_shards(filling)):
-        shards.append({name: f"{name}-{number:05d}.npy" for name in arrays})
+        shards.append({name: f"{PREFIX}{name}-{number:05d}.npy" for name in arrays})
         for name, array in arrays.items():
             with writing(folder / shards[-1][name]) as file:
                 np.save(file, array)

@@ -12,7 +12,7 @@ from raptor.benchmarks.rollout import dinov2_small
 from raptor.data.batch import Batch
 from raptor.probes.classify import Classify
 from raptor.probes.features import Kept, Live, Source, filling
-from raptor.probes.training import start_of, train_heads
+from raptor.probes.training import train_heads
 from raptor.sharded import in_memory
 from raptor.training.recipe import Recipe
 
@@ -48,7 +48,7 @@ def _live() -> Live:
 def _epoch(source: Source, rates: list[float]) -> Callable[[], object]:
     """Return a pass over the images that trains classifiers of 1,000 classes."""
     task = Classify(torch.full((CLASSES,), 1 / CLASSES))
-    start, _ = start_of(task, source, seed=0)
+    start = task.head(next(iter(source)))
     recipe = Recipe(IMAGES // BATCH, BATCH, warmup=0)
     return lambda: train_heads(task, source, recipe, rates, start)
 
@@ -63,6 +63,6 @@ def eight_rates() -> Ratio:
 def kept_features() -> Ratio:
     """A classification epoch from kept features against one through the backbone."""
     live = _live()
-    kept = Kept(in_memory(filling(live, {"cls", "mean", "label"})), BATCH, torch.device("cpu"))
+    kept = Kept(in_memory(filling(live, {"cls", "mean", "label"}, next(iter(live)))), BATCH, torch.device("cpu"))
     name = "a classification epoch from kept features against one through DINOv2-S"
     return compare(name, _epoch(kept, EIGHT[:1]), _epoch(live, EIGHT[:1]), limit=1 / 20, rounds=7)

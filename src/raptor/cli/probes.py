@@ -12,6 +12,11 @@ from raptor.cli.app import app
 from raptor.cli.arguments import Data, Head, Model, Weights
 from raptor.options import Common, counts, numbers, verb
 
+Fit = Annotated[
+    str, typer.Option(help="Images as the model's own files say (own), squash (whole), or pad (of their own size).")
+]
+EigenCrop = Annotated[bool, typer.Option("--eigen-crop", help="Depth: report on the usual crop of NYUv2's 480x640.")]
+
 
 @app.command()
 @verb
@@ -29,12 +34,8 @@ def probe(
     epochs: Annotated[float | None, typer.Option(help="Passes over the images; default: the paper's.")] = None,
     cache: Annotated[Path | None, typer.Option(help="Keep features on disk here, in half precision.")] = None,
     live: Annotated[bool, typer.Option("--live", help="Keep no features: the model runs on every batch.")] = False,
-    fit: Annotated[
-        str, typer.Option(help="Images as the model's own files say, or squash (whole), or pad (of their own size).")
-    ] = "own",
-    eigen_crop: Annotated[
-        bool, typer.Option("--eigen-crop", help="Depth: report on the usual crop of NYUv2's 480x640.")
-    ] = False,
+    fit: Fit = "own",
+    eigen_crop: EigenCrop = False,
     weights: Weights = None,
     head: Head = None,
     *,
@@ -60,7 +61,7 @@ def probe(
 def table1(
     model: Model,
     data: Data = None,
-    k: Annotated[str, typer.Option(help="Numbers of blocks.")] = "2,3",
+    k: Annotated[str | None, typer.Option(help="Numbers of blocks; default: as given, or as they ship.")] = None,
     surrogates: Annotated[
         list[str] | None, typer.Option(help="Directories that distill wrote; what is missing is distilled into --out.")
     ] = None,
@@ -72,6 +73,8 @@ def table1(
     lrs: Annotated[str, typer.Option(help="Peak learning rates, all trained in one pass.")] = "1e-4,1e-3,1e-2",
     seeds: Annotated[int, typer.Option(min=1, help="Trainings with seeds from --seed on.")] = 3,
     epochs: Annotated[float | None, typer.Option(help="Passes over the images; default: the paper's.")] = None,
+    fit: Fit = "own",
+    eigen_crop: EigenCrop = False,
     weights: Weights = None,
     head: Head = None,
     *,
@@ -83,10 +86,11 @@ def table1(
     from raptor.probes.plan import Plan
 
     result = make(
-        model, data, counts(k, "--k"), common,
+        model, data, None if k is None else counts(k, "--k"), common,
         surrogates=[source for given in surrogates or [] for source in given.split(",")], baseline=baseline,
         untied=counts(untied, "--untied") if untied else [], steps=steps,
         plan=Plan(numbers(lrs, "--lrs"), range(common.seed, common.seed + seeds), epochs),
-        eval_data=eval_data, eval_images=eval_images, weights=weights, head=head, loading=loading,
+        eval_data=eval_data, eval_images=eval_images, fit=fit, eigen_crop=eigen_crop, weights=weights, head=head,
+        loading=loading,
     )  # fmt: skip
     common.show(result, lambda console: printing.print_table1(console, result, common.out))

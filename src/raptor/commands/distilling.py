@@ -186,10 +186,15 @@ def _check_fresh(out: Path | None, resume: bool, config: dict[str, Any]) -> None
         return
     if not resume:
         raise OutputError(f"{str(out)!r} holds a training already: go on with --resume, or use another --out")
+    check_same(out, config)
+
+
+def check_same(out: Path, config: dict[str, Any]) -> None:
+    """Raise where a directory holds a run that was started with other options; name the first that differs."""
     try:
         before = json.loads((out / "config.json").read_text())
     except (OSError, ValueError):
-        return  # the checkpoint itself knows what it was started with
+        return  # nothing was begun; and a checkpoint itself knows what it was started with
     before, now = _flat(before), _flat(config)
     for key in sorted(set(now) - FREE):
         if before.get(key) != now[key]:

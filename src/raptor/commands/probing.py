@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from raptor.models.teachers import load_teacher
 from raptor.models.teachers.teacher import Teacher
 from raptor.options import Common
 from raptor.probe_result import describe_probe
+from raptor.probes.depth import EIGEN_SIZE
 from raptor.probes.plan import Plan
 from raptor.probes.probe import Probed
 from raptor.probes.run import probe
@@ -43,11 +45,10 @@ def probe_model(
     loading: dict[str, Any],
 ) -> dict[str, Any]:
     """Train heads on frozen features of the train split, select on another, report on a third."""
+    check_alone()
     data = data_for(model, data, "a probe is trained on labelled images")
     if live and cache is not None:
         raise OptionError("features are either computed live or kept in a cache: give --live or --cache")
-    if eigen_crop and fit != "pad":
-        raise OptionError("Eigen's crop is of images at their own size of 480x640: use --fit pad --image-size 490x644")
     config = common.config(
         model=model, data=data, tasks=tasks, eval_data=eval_data, eval_images=eval_images, layer=layer, cache=cache,
         live=live, fit=fit, eigen_crop=eigen_crop, weights=weights, head=head, rates=list(plan.rates),
@@ -55,6 +56,7 @@ def probe_model(
     )  # fmt: skip
     with Run("probe", config, common.out, common.seed) as run:
         teacher = load_teacher(model, common.size, weights, head, common.device)
+        check_eigen(teacher, fit, eigen_crop)
         if layer is not None and not 0 <= layer <= teacher.depth:
             raise OptionError(f"{model!r} has layers 0 to {teacher.depth}, not {layer}")
         sets = load_three_sets(
@@ -81,6 +83,19 @@ def probe_model(
         return run.finish(body, images=next(iter(found.values())).images["report"], layers=teacher.depth)
 
 
+def check_alone() -> None:
+    """Raise where several processes were started: probes run in one."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise OptionError("probes run in one process: start them without torchrun or accelerate launch")
+
+
+def check_eigen(teacher: Teacher, fit: str, eigen_crop: bool) -> None:
+    """Raise where Eigen's crop would not be of images of 480x640 at their own size."""
+    small = any(size < full for size, full in zip(teacher.image_size, EIGEN_SIZE, strict=True))
+    if eigen_crop and (fit != "pad" or small):
+        raise OptionError("Eigen's crop is of images at their own size of 480x640: use --fit pad --image-size 490x644")
+
+
 def probe_with_bars(
     teacher: Teacher, sets: ThreeSets, tasks: Sequence[Task], plan: Plan, progress: Console, **options: Any
 ) -> dict[str, Probed]:
@@ -89,14 +104,12 @@ def probe_with_bars(
     tracked = [
         Tracked(images, f"features to {what}", progress) for images, what in zip(sets, ThreeSets._fields, strict=True)
     ]
-    finished = 0
+    done: dict[tuple[str, int], int] = {}
     with Bar(len(plan.seeds) * sum(steps.values()), "heads", progress) as bar:
 
         def watch(name: str, seed: int, line: dict[str, float]) -> None:
-            nonlocal finished
-            bar.move(finished + int(line["step"]), f"training heads: {name}")
-            if int(line["step"]) == steps[name]:
-                finished += steps[name]
+            done[name, seed] = int(line["step"])
+            bar.move(sum(done.values()), f"training heads: {name}")
 
         train, select, report = tracked
         return probe(teacher, train, select, report, tasks, plan, announce=progress.print, watch=watch, **options)

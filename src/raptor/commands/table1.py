@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
+import torch
 
-from raptor.commands.distilling import distill_model
-from raptor.commands.probing import probe_with_bars
+from raptor.commands.distilling import check_same, distill_model
+from raptor.commands.probing import check_alone, check_eigen, probe_with_bars
 from raptor.complexity import count_parameters
 from raptor.data import data_for
 from raptor.data.three_sets import ThreeSets, load_three_sets
@@ -27,8 +28,9 @@ from raptor.probes.probe import Column, Probed
 from raptor.probes.tasks import tasks_of
 from raptor.published import TABLE1
 from raptor.resampling import percentile_interval
-from raptor.run import Run
+from raptor.run import Run, plain
 
+DEFAULT_KS = (2, 3)  # where nobody says, and none are given or ship
 # The columns of the paper: of which task, and whether more is better.
 COMPARED = {"top1": ("classify", True), "miou": ("segment", True), "rmse": ("depth", False)}
 
@@ -61,7 +63,7 @@ class Row:
 def table1(
     model: str,
     data: str | None,
-    ks: Sequence[int],
+    ks: Sequence[int] | None,
     common: Common,
     *,
     surrogates: Sequence[str],
@@ -71,59 +73,86 @@ def table1(
     plan: Plan,
     eval_data: str | None,
     eval_images: int,
+    fit: str,
+    eigen_crop: bool,
     weights: Path | None,
     head: Path | None,
     loading: dict[str, Any],
 ) -> dict[str, Any]:
-    """Probe the teacher, the surrogates (given, shipped or distilled first) and the baseline."""
+    """Probe the teacher, the surrogates (given, shipped or distilled first) and the baseline.
+
+    Without `ks` the table has the surrogates that are given, or else those that ship with the model.
+    """
+    check_alone()
     data = data_for(model, data, "the table is made on labelled images")
     config = common.config(
-        model=model, data=data, k=list(ks), surrogates=list(surrogates), baseline=baseline, untied=list(untied),
+        model=model, data=data, k=ks, surrogates=list(surrogates), baseline=baseline, untied=list(untied),
         steps=steps, eval_data=eval_data, eval_images=eval_images, rates=list(plan.rates), seeds=list(plan.seeds),
-        epochs=plan.epochs, weights=weights, head=head, **loading,
+        epochs=plan.epochs, fit=fit, eigen_crop=eigen_crop, weights=weights, head=head, **loading,
     )  # fmt: skip
     with Run("table1", config, common.out, common.seed) as run:
         teacher = load_teacher(model, common.size, weights, head, common.device)
         rows = [Row(f"teacher, {model}", "teacher", model, teacher)]
-        given = [_surrogate(source, common) for source in surrogates]
-        have = {(row.k, row.kind) for row in given}
-        for kind, wanted in (("surrogate", ks), ("untied", untied)):
-            for k in wanted:
-                if (k, kind) not in have:
-                    source = _shipped(model, k, kind) or _distilled(
-                        model, data, k, kind, common, steps, eval_data, eval_images, weights, head, loading
-                    )
-                    given.append(_surrogate(source, common))
-        rows += sorted(given, key=lambda row: (row.kind, row.k or 0))
         if baseline is not None:
             small = load_teacher(baseline, common.size, device=common.device)
             rows.append(Row(f"baseline, {baseline}", "baseline", baseline, small))
-        run.begin()
-        found, described, images = [], [], 0
-        for row in rows:
-            began = time.perf_counter()
-            sets = load_three_sets(
-                data, row.teacher, eval_data, common.images, eval_images, batch_size=common.batch, seed=common.seed,
-                **loading,
+
+        def sets_of(row: Row) -> ThreeSets:
+            check_eigen(row.teacher, fit, eigen_crop)
+            return load_three_sets(
+                data, row.teacher.preprocessing.fitted(fit), eval_data, common.images, eval_images,
+                batch_size=common.batch, seed=common.seed, **loading,
             )  # fmt: skip
-            found.append(probe_with_bars(row.teacher, sets, tasks_of(sets.train), plan, common.progress))
+
+        # All that can be wrong with what was given is found before anything is distilled.
+        for row in rows:
+            tasks_of(sets_of(row).train, eigen_crop=eigen_crop)
+        given = [_surrogate(source, teacher, common) for source in surrogates]
+        have = {(row.k, row.kind) for row in given}
+        wanted = [(k, "surrogate") for k in _wanted(model, ks, given)] + [(k, "untied") for k in untied]
+        for k, kind in wanted:
+            if (k, kind) not in have:
+                source = _shipped(model, k, kind) or _distilled(
+                    model, data, k, kind, common, steps, eval_data, eval_images, weights, head, loading
+                )
+                given.append(_surrogate(source, teacher, common))
+        rows[1:1] = sorted(given, key=lambda row: (row.kind, row.k or 0))
+        run.begin()
+        found: list[dict[str, Probed]] = []
+        described: list[dict[str, Any]] = []
+        damaged: list[dict[str, str]] = []
+        for row in rows:
+            began, sets = time.perf_counter(), sets_of(row)
+            tasks = tasks_of(sets.train, eigen_crop=eigen_crop)
+            found.append(probe_with_bars(row.teacher, sets, tasks, plan, common.progress))
             body = _described(row, found[-1], found[0]) | _fidelity(row, teacher, sets, common)
             described.append({**body, "seconds": round(time.perf_counter() - began, 1)})
-            images = next(iter(found[-1].values())).images["report"]
+            damaged = damaged or [damage for images in sets for damage in images.damaged]
             run.save("rows.json", described)  # what is done is there should the rest fail
+        images = next(iter(found[0].values())).images["report"]
         body = {"model": model, "data": data, "rows": described, "published": list(TABLE1), "notes": _notes(rows)}
+        body["damaged"] = damaged
         body["figures"] = _draw(run, described)
         return run.finish(body, images=images, layers=teacher.depth)
 
 
-def _surrogate(source: str, common: Common) -> Row:
-    teacher = load_teacher(source, common.size, device=common.device)
-    if not isinstance(teacher.module, RaptorModel):
+def _surrogate(source: str, teacher: Teacher, common: Common) -> Row:
+    alone = load_teacher(source, common.size, device=common.device)
+    if not isinstance(alone.module, RaptorModel):
         raise OptionError(f"{source!r} is no surrogate; give a directory that 'raptor distill --out' wrote")
-    kind = "untied" if teacher.module.surrogate.raptor.untied else "surrogate"
-    phases = teacher.module.phases
+    with_teacher(alone.module, teacher)  # one of another teacher is an error
+    kind = "untied" if alone.module.surrogate.raptor.untied else "surrogate"
+    phases = alone.module.phases
     label = f"Raptor, k = {phases.k}" if kind == "surrogate" else f"{phases.k} layers, untied"
-    return Row(f"{label} ({phases})", kind, source, teacher)
+    return Row(f"{label} ({phases})", kind, source, alone)
+
+
+def _wanted(model: str, ks: Sequence[int] | None, given: Sequence[Row]) -> Sequence[int]:
+    """Return the numbers of blocks that the table shall have."""
+    if ks is not None:
+        return ks
+    shipped = [k for k in range(1, 10) if _shipped(model, k, "surrogate")]
+    return [] if given else shipped or DEFAULT_KS
 
 
 def _shipped(model: str, k: int, kind: str) -> str | None:
@@ -148,11 +177,12 @@ def _distilled(
     if common.out is None:
         raise OptionError(f"a surrogate with k = {k} must be distilled first: give --out, or --surrogates DIR")
     out = common.out / f"{'k' if kind == 'surrogate' else 'untied-k'}{k}"
+    options = {"name": "default", "steps": steps, "lr": None, "muon_lr": None, "kind": None}
+    options |= {"untied": True} if kind == "untied" else {}
+    check_same(out, plain({"model": model, "data": data, "k": k, "seed": common.seed, "recipe": options}))
     if not (out / "result.json").exists():
-        options = {"name": "default", "steps": steps, "lr": None, "muon_lr": None, "kind": None}
         distill_model(
-            model, data, k, None, replace(common, out=out, images=None),
-            recipe=options | ({"untied": True} if kind == "untied" else {}),
+            model, data, k, None, replace(common, out=out, images=None), recipe=options,
             launch={"precision": "no", "accumulate": 1, "recompute": False, "trackers": ()},
             eval_data=eval_data, eval_images=eval_images, weights=weights, head=head, resume=out.exists(), cache=None,
             loading=loading,
@@ -183,18 +213,18 @@ def _described(row: Row, found: dict[str, Probed], teacher: dict[str, Probed]) -
 def _share(part: Column, whole: Column, metric: str) -> dict[str, Any]:
     """Return the share of the teacher's that is recovered; of an error, the teacher's over the surrogate's."""
 
-    def ratio(ours: Any, theirs: Any) -> Any:
-        return ours / theirs if COMPARED[metric][1] else theirs / ours
-
-    drawn: Tensor = ratio(part.draws[metric], whole.draws[metric])
+    over, under = (part, whole) if COMPARED[metric][1] else (whole, part)
+    drawn = torch.where(under.draws[metric] > 0, over.draws[metric] / under.draws[metric], torch.nan)
     low, high = percentile_interval(drawn)
-    return {"value": ratio(part.value[metric], whole.value[metric]), "ci": [low.item(), high.item()]}
+    value = over.value[metric] / under.value[metric] if under.value[metric] else math.nan
+    return {"value": value, "ci": [low.item(), high.item()]}
 
 
 def _fidelity(row: Row, teacher: Teacher, sets: ThreeSets, common: Common) -> dict[str, Any]:
     """Return R2 at the last layer for surrogates: the other axis of Figure 5."""
-    if not isinstance(row.teacher.module, RaptorModel):
+    if row.kind not in ("surrogate", "untied"):
         return {"r2": None, "r2_ci": None}
+    assert isinstance(row.teacher.module, RaptorModel)
     surrogate = with_teacher(row.teacher.module, teacher)
     found = trajectory_fidelity(teacher, surrogate, sets.select, surrogate.phases, common.seed)
     ends = [found.low["r2"]["all"][-1], found.high["r2"]["all"][-1]]

@@ -103,6 +103,7 @@ class Images:
         self.workers = min(os.cpu_count() or 1, 8) if workers is None else workers
         if workers is None and len(records) < FEW:
             self.workers = 0
+        self.tolerated = TOLERATED * len(records)
         self._damaged: dict[int, dict[str, str]] = {}
 
     @property
@@ -116,6 +117,11 @@ class Images:
         return self.records.mask_classes
 
     @property
+    def n_mask_classes(self) -> int | None:
+        """How many classes of pixels there are, or None where nobody says."""
+        return self.records.n_mask_classes
+
+    @property
     def damaged(self) -> list[dict[str, str]]:
         """The damaged images met so far, each with its path and what is wrong with it."""
         return [self._damaged[index] for index in sorted(self._damaged)]
@@ -126,9 +132,15 @@ class Images:
 
     @property
     def identity(self) -> str:
-        """A hash of what is in the set and how it is preprocessed."""
-        names = (self.records.name_of(index) for index in range(len(self)))
-        return hashlib.sha256("\n".join([repr(self.preprocessing), *names]).encode()).hexdigest()
+        """A hash of what is in the set, what it is labelled with and how it is preprocessed."""
+        about = [repr(self.preprocessing), repr(self.classes), repr(self.mask_classes)]
+        keys = (self.records.key_of(index) for index in range(len(self)))
+        return hashlib.sha256("\n".join([*about, *keys]).encode()).hexdigest()
+
+    @property
+    def keys(self) -> set[str]:
+        """What tells the images from those of other sets."""
+        return {self.records.key_of(index) for index in range(len(self))}
 
     def __iter__(self) -> Iterator[Batch]:
         order, size = list(range(len(self))), self.batch_size
@@ -149,12 +161,18 @@ class Images:
         if n < 2:
             raise DataError(f"{n} image is too few to select on one that is not trained on")
         tenth = set(random.Random(SPLIT_SEED).sample(range(n), max(1, n // 10)))
-        parts = ([i for i in range(n) if i not in tenth], sorted(tenth))
-        rest, held = (
-            Images(Subset(self.records, part), self.preprocessing, self.batch_size, self.workers, self.allow_damaged)
-            for part in parts
+        return self._part([i for i in range(n) if i not in tenth]), self._part(sorted(tenth))
+
+    def some(self, n: int) -> Images:
+        """Return at most n of the images, drawn once for all: folders come sorted by class."""
+        return self._part(sorted(random.Random(SPLIT_SEED).sample(range(len(self)), min(n, len(self)))))
+
+    def _part(self, indices: list[int]) -> Images:
+        part = Images(
+            Subset(self.records, indices), self.preprocessing, self.batch_size, self.workers, self.allow_damaged
         )
-        return rest, held
+        part.tolerated = self.tolerated  # as many damaged images as the whole set may have
+        return part
 
     def _load(self, batches: Iterable[list[int]], endless: bool = False) -> Iterator[Batch]:
         dataset = _Decoded(self.records, self.preprocessing)
@@ -187,7 +205,7 @@ class Images:
                 raise DataError(item.mistake)
         bad = [item for item in items if item.damage]
         self._damaged |= {item.index: {"path": item.name, "reason": item.damage} for item in bad}
-        if bad and not self.allow_damaged and len(self._damaged) > TOLERATED * len(self):
+        if bad and not self.allow_damaged and len(self._damaged) > self.tolerated:
             raise DamagedDataError(
                 f"{len(self._damaged)} of {len(self)} images cannot be read, more than {TOLERATED:.0%}; the first: "
                 f"{self._first()}. Remove or repair them, or skip them all with --allow-damaged"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from raptor.data.records import Record
+from raptor.data.records import Files, Record
 from raptor.data.splits import known_split
 from raptor.errors import DataError, MissingDependencyError, one_line
 
@@ -42,6 +43,7 @@ class LabelledRecords:
     indices: tuple[int, ...]
     classes: None = None
     mask_classes: None = None
+    n_mask_classes: None = None
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -58,27 +60,23 @@ class LabelledRecords:
         """Return the place within the file."""
         return f"{self.path.name}[{self.indices[index]}]"
 
+    def key_of(self, index: int) -> str:
+        """Return the place within the file, and the file's whole path."""
+        return f"{os.path.abspath(self.path)}[{self.indices[index]}]"
+
 
 @dataclass(frozen=True)
-class FileRecords:
+class FileRecords(Files):
     """One .h5 file an image, with `rgb` (3, height, width) and `depth` (height, width)."""
 
-    root: Path
-    files: tuple[Path, ...]
     classes: None = None
     mask_classes: None = None
-
-    def __len__(self) -> int:
-        return len(self.files)
+    n_mask_classes: None = None
 
     def __getitem__(self, index: int) -> Record:
         with _opened(self.files[index]) as file:
             image, depth = file["rgb"][:].transpose(1, 2, 0), file["depth"][:]
         return Record(np.ascontiguousarray(image), None, self.name_of(index), None, depth)
-
-    def name_of(self, index: int) -> str:
-        """Return the path within the folder."""
-        return str(self.files[index].relative_to(self.root))
 
 
 def open_labelled(path: Path) -> dict[str, Callable[[], LabelledRecords]]:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from raptor.data.folders import image_files, split_folders
-from raptor.data.records import Mask, Record
+from raptor.data.records import Files, Mask, Record
 from raptor.errors import DataError
 
 MASK_FOLDERS = ("annotations", "annotation", "masks", "mask", "labels", "segmentation", "gt")
@@ -23,27 +23,18 @@ Readers = dict[str, Callable[[], "PairRecords"]]
 
 
 @dataclass(frozen=True)
-class PairRecords:
+class PairRecords(Files):
     """Image files, each with a file of class ids."""
 
-    root: Path
-    files: tuple[Path, ...]
     masks: tuple[Path, ...]
     mask_classes: tuple[str, ...] | None
-    n_classes: int | None
+    n_mask_classes: int | None
     from_one: bool = False
     classes: None = None
 
-    def __len__(self) -> int:
-        return len(self.files)
-
     def __getitem__(self, index: int) -> Record:
-        mask = Mask(self.masks[index], self.n_classes, self.from_one)
+        mask = Mask(self.masks[index], self.n_mask_classes, self.from_one)
         return Record(self.files[index], None, self.name_of(index), mask)
-
-    def name_of(self, index: int) -> str:
-        """Return the path within the folder."""
-        return str(self.files[index].relative_to(self.root))
 
 
 def open_pairs(root: Path) -> Readers:
@@ -68,20 +59,25 @@ def _read(root: Path, folder: Path, masks: Path, images: Path) -> PairRecords:
             raise DataError(f"the image {str(path)!r} has no mask {str(beside / stem)!r} beside it")
     if left := sorted(set(ids) - set(stems)):
         raise DataError(f"the mask {str(ids[left[0]])!r} has no image in {str(folder)!r}")
-    names, from_one = _classes(root)
+    names, from_one = _classes(root), _is_ade(root)
     n_classes = ADE_CLASSES if from_one else len(names) if names else None
     return PairRecords(root, files, tuple(ids[stem] for stem in stems), names, n_classes, from_one)
 
 
-def _classes(root: Path) -> tuple[tuple[str, ...] | None, bool]:
-    """Return the names of classes, where a file tells them, and whether ids count from one, as ADE20k's do."""
+def _is_ade(root: Path) -> bool:
+    """Whether ids count from one, as ADE20k's do."""
+    return (root / ADE_NAMES).is_file() or root.name.startswith("ADEChallengeData")
+
+
+def _classes(root: Path) -> tuple[str, ...] | None:
+    """Return the names of classes, where a file tells them."""
     listed = root / "classes.txt"
     if listed.is_file():
-        return tuple(line.strip() for line in listed.read_text().splitlines() if line.strip()), False
+        return tuple(line.strip() for line in listed.read_text().splitlines() if line.strip())
     if (root / ADE_NAMES).is_file():
         rows = [line.split("\t") for line in (root / ADE_NAMES).read_text().splitlines()[1:] if line.strip()]
-        return tuple(row[-1].split(",")[0].strip() for row in rows), True
-    return None, root.name.startswith("ADEChallengeData")
+        return tuple(row[-1].split(",")[0].strip() for row in rows)
+    return None
 
 
 def _open_voc(root: Path) -> Readers:

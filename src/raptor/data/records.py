@@ -5,6 +5,7 @@ A folder and a table look the same from here on: a length, an undecoded image, a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +59,10 @@ class Records(Protocol):
     def mask_classes(self) -> tuple[str, ...] | None:
         """Names of the classes of pixels, or None where there are no masks or no names."""
 
+    @property
+    def n_mask_classes(self) -> int | None:
+        """How many classes of pixels there are, or None where nobody says."""
+
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: int) -> Record: ...
@@ -65,28 +70,42 @@ class Records(Protocol):
     def name_of(self, index: int) -> str:
         """Return the name of a record without reading its image."""
 
+    def key_of(self, index: int) -> str:
+        """Return what tells the image from those of all other sets: where it lies."""
+
 
 @dataclass(frozen=True)
-class FolderRecords:
-    """Image files, labelled by the folder that they lie in or not at all."""
+class Files:
+    """Files below a folder, one an image."""
 
     root: Path
     files: tuple[Path, ...]
-    labels: tuple[int, ...] | None = None
-    classes: tuple[str, ...] | None = None
-    mask_classes: None = None
 
     def __len__(self) -> int:
         return len(self.files)
+
+    def name_of(self, index: int) -> str:
+        """Return the path within the folder."""
+        return str(self.files[index].relative_to(self.root))
+
+    def key_of(self, index: int) -> str:
+        """Return the whole path."""
+        return os.path.abspath(self.files[index])
+
+
+@dataclass(frozen=True)
+class FolderRecords(Files):
+    """Image files, labelled by the folder that they lie in or not at all."""
+
+    labels: tuple[int, ...] | None = None
+    classes: tuple[str, ...] | None = None
+    mask_classes: None = None
+    n_mask_classes: None = None
 
     def __getitem__(self, index: int) -> Record:
         path = self.files[index]
         label = None if self.labels is None else self.labels[index]
         return Record(path, label, self.name_of(index))
-
-    def name_of(self, index: int) -> str:
-        """Return the path within the folder."""
-        return str(self.files[index].relative_to(self.root))
 
 
 @dataclass(frozen=True)
@@ -99,6 +118,7 @@ class TableRecords:
     classes: tuple[str, ...] | None
     name: str
     mask_classes: None = None
+    n_mask_classes: None = None
 
     def __len__(self) -> int:
         return len(self.table)
@@ -118,6 +138,10 @@ class TableRecords:
         """Return the row of the table."""
         return f"{self.name}[{index}]"
 
+    def key_of(self, index: int) -> str:
+        """Return the row of the table, named by its files and split."""
+        return f"{self.table._fingerprint}[{index}]"
+
 
 @dataclass(frozen=True)
 class Subset:
@@ -136,6 +160,11 @@ class Subset:
         """Names of the classes of pixels of the whole set."""
         return self.records.mask_classes
 
+    @property
+    def n_mask_classes(self) -> int | None:
+        """How many there are of them."""
+        return self.records.n_mask_classes
+
     def __len__(self) -> int:
         return len(self.indices)
 
@@ -145,6 +174,10 @@ class Subset:
     def name_of(self, index: int) -> str:
         """Return the name within the whole set."""
         return self.records.name_of(self.indices[index])
+
+    def key_of(self, index: int) -> str:
+        """Return where the image lies."""
+        return self.records.key_of(self.indices[index])
 
 
 def check_column(wanted: str, columns: Sequence[str], kind: str) -> str:

@@ -41,6 +41,20 @@ class SceneImages:
         return self.n
 
     @property
+    def n_mask_classes(self) -> int:
+        """How many classes of pixels there are."""
+        return len(self.mask_classes)
+
+    @property
+    def keys(self) -> set[str]:
+        """What tells the images from those of other sets."""
+        return {f"scenes:{self.split}/{index}" for index in range(self.n)}
+
+    def some(self, n: int) -> SceneImages:
+        """Return at most n of the images; they come in no order."""
+        return SceneImages(self.preprocessing, self.split, min(n, self.n), self.batch_size)
+
+    @property
     def identity(self) -> str:
         """What is in the set and how it is preprocessed."""
         return f"scenes:{self.split}, the first {self.n}, {self.preprocessing}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ def open_parquet(files: list[Path]) -> Any:
 
     try:
         with _silence():
-            return datasets.load_dataset("parquet", data_files=[str(file) for file in files], split="train")
+            return datasets.load_dataset("parquet", data_files=[os.path.abspath(file) for file in files], split="train")
     except Exception as error:
         # Arrow and datasets raise their own kinds for a damaged or foreign file.
         what = repr(str(files[0])) if len(files) == 1 else f"one of {len(files)} files from {str(files[0])!r} on"

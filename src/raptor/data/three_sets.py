@@ -7,16 +7,17 @@ from typing import Any, NamedTuple
 from raptor.data import HELD_OUT, load_images, parse_source, split_names, training_split
 from raptor.data.images import Images
 from raptor.data.scene_images import SceneImages
-from raptor.data.splits import choose
 from raptor.errors import DataError, OptionError
+
+ImageSet = Images | SceneImages
 
 
 class ThreeSets(NamedTuple):
     """What a probe needs."""
 
-    train: Images | SceneImages
-    select: Images | SceneImages
-    report: Images | SceneImages
+    train: ImageSet
+    select: ImageSet
+    report: ImageSet
 
 
 def load_three_sets(
@@ -36,7 +37,7 @@ def load_three_sets(
     data
         What to train on, as in `load_images`.
     teacher
-        Whose preprocessing to use.
+        Whose preprocessing to use, or a `Preprocessing`.
     eval_data
         What to report on; by default the held-out split of `data`.
     images, eval_images
@@ -45,29 +46,25 @@ def load_three_sets(
         More arguments of `load_images`.
     """
     source, named = parse_source(data)
-    used = {_split(source, training_split(named, eval_data))}
-    reported, split = parse_source(eval_data or source)
-    used.add(report := _split(reported, split if eval_data else HELD_OUT))
-    if len(used) == 1:
-        raise OptionError(f"{data!r} would be trained and reported on: name other images with --eval-data")
-    train = load_images(source, teacher, training_split(named, eval_data), images, **loading)
-    validation = (source, "validation")
-    if "validation" in split_names(source) and validation not in used:
-        select = load_images(*validation[:1], teacher, validation[1], eval_images, **loading)
-    elif isinstance(train, Images):
-        train, select = train.parted()
-    else:
-        raise OptionError("scenes have three splits: train on scenes:train and report on scenes:test")
-    found = load_images(reported, teacher, report[1] or None, eval_images, **loading)
-    for name in ("classes", "mask_classes"):
-        if getattr(train, name) != getattr(found, name):
-            raise DataError(f"{data!r} and {eval_data!r} have other {name.replace('_', ' ')} than one another")
-    return ThreeSets(train, select, found)
-
-
-def _split(source: str, wanted: str | None) -> tuple[str, str]:
-    """Name a set: where it is, and which of its splits is meant."""
     names = split_names(source)
-    if names == [""]:
-        return source, wanted or ""
-    return source, choose(names, wanted, source)
+    if eval_data is None and names != [""] and not {"test", "validation"} & set(names):
+        raise DataError(f"{source!r} has no split to report on, only {', '.join(names)}: name images with --eval-data")
+    train = load_images(source, teacher, training_split(named, eval_data), images, **loading)
+    report = load_images(eval_data or source, teacher, None if eval_data else HELD_OUT, eval_images, **loading)
+    if shared := train.keys & report.keys:
+        raise OptionError(
+            f"{len(shared)} images would be trained and reported on, {min(shared)} among them: name others with "
+            "--eval-data"
+        )
+    select: ImageSet | None = None
+    if "validation" in names:
+        select = load_images(source, teacher, "validation", eval_images, **loading)
+    if select is None or select.keys & (train.keys | report.keys):
+        if not isinstance(train, Images):
+            raise OptionError("scenes have three splits: train on scenes:train and report on scenes:test")
+        train, select = train.parted()
+    for what, other in (("select", select), ("report", report)):
+        for name in ("classes", "mask_classes"):
+            if getattr(train, name) != getattr(other, name):
+                raise DataError(f"the images to train on and to {what} on have different {name.replace('_', ' of ')}")
+    return ThreeSets(train, select, report)

@@ -13,6 +13,7 @@ def identity_of(teacher: Teacher, images: Any) -> dict[str, Any]:
     """Name a teacher by its weights and a set of images by what is in it, for a cache to compare."""
     return {
         "teacher": fingerprint(teacher.module),
+        "head": None if teacher.linear is None else fingerprint(teacher.linear),
         "image_size": list(teacher.image_size),
         "images": len(images),
         "set": hashlib.sha256(images.identity.encode()).hexdigest()[:16],

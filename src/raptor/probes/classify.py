@@ -75,14 +75,15 @@ class Classify(Task):
         return dict(zip(self.metrics, mean.unbind(-1), strict=True))
 
 
-def read_own_head(features: list[Features], head: PooledHead) -> float:
+def read_own_head(
+    inputs: Float[Tensor, "images features"], logits: Float[Tensor, "images classes"], head: PooledHead
+) -> float:
     """Start a head from the model's own, by least squares of its logits on what the head reads.
 
     Exact where the model's head is linear in cls and mean patch. Returns the share of the logits' variance that is
-    explained, on every fifth image, which the map is not read from.
+    explained, on every fifth image, which the map is not read from; no number where there are fewer than five.
     """
-    inputs = torch.cat([part.pooled for part in features]).double().cpu()
-    logits = torch.cat([part.own for part in features if part.own is not None]).double().cpu()
+    inputs, logits = inputs.cpu().double(), logits.cpu().double()
     held_out = torch.arange(len(inputs)) % 5 == 4
     at_input, at_logits = inputs[~held_out].mean(dim=0), logits[~held_out].mean(dim=0)
     # Norms make features sum to a constant: of all maps that fit, the smallest is taken.

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -59,8 +60,7 @@ class Features:
         """Return the features and the target of pixels drawn at random, as many an image as `a_patch` a patch.
 
         Features are interpolated bilinearly, which a linear map commutes with: logits are those that upsampling the
-        whole map would give at these pixels, so that the mean loss over them is an unbiased estimate of the whole
-        map's, at a fraction of its cost and shared by all heads.
+        whole map would give at these pixels, at a fraction of its cost, and the interpolation is shared by all heads.
         """
         assert self.patch is not None
         truth: Tensor = getattr(self, target)
@@ -69,7 +69,10 @@ class Features:
         place = torch.randint(height * width, (batch, n), device=truth.device)
         rows, columns = place // width, place % width
         points = torch.stack([(2 * columns + 1) / width - 1, (2 * rows + 1) / height - 1], dim=-1)
-        found = grid_sample(self.patch.movedim(-1, 1), points[:, None], padding_mode="border", align_corners=False)
+        # Up to the centres of the outermost patches, as upsampling does beyond them.
+        most = 1 - 1 / points.new_tensor([self.patch.shape[2], self.patch.shape[1]])
+        points = points.clamp(-most, most)
+        found = grid_sample(self.patch.movedim(-1, 1), points[:, None], align_corners=False)
         at = truth.flatten(1).gather(1, place)[:, None]
         maps: dict[str, Any] = {"mask": None, "depth": None, target: at}
         return replace(self, patch=found.movedim(1, -1), at_pixels=True, **maps)
@@ -114,6 +117,9 @@ class Live:
         self, first_step: int, batch_size: int, seed: int, part: tuple[int, int] = (0, 1)
     ) -> Iterator[Features]:
         """Yield training batches without end, from a step on."""
+        if (batch := getattr(self.images, "batch", None)) is not None:  # scenes come in one order whatever the seed
+            order = endless(len(self), first_step, batch_size, seed, part)
+            return (self.of(batch(np.array(indices))) for indices in order)
         return map(self.of, self.images.shuffled(first_step, batch_size, seed, part))
 
     @torch.no_grad()
@@ -121,8 +127,8 @@ class Live:
         """Run the flow on a batch."""
         flow = self.flow
         states = rollout(flow, flow.embed(batch.pixels), 0, self.layer, on_state=lambda layer, states: None)
-        own = flow.head(states.at(self.layer)) if flow.head is not None and self.layer == flow.depth else None
-        tokens, layout = flow.readout(states.at(self.layer)), flow.layout
+        own = flow.head(states.at(self.layer)).float() if flow.head is not None and self.layer == flow.depth else None
+        tokens, layout = flow.readout(states.at(self.layer)).float(), flow.layout
         patch = tokens[:, layout.where("patch")]
         label, mask, depth = (_to(value, tokens.device) for value in (batch.label, batch.mask, batch.depth))
         cls = tokens[:, 0] if layout.n_cls else None
@@ -172,8 +178,8 @@ class Kept:
         return Features(**found)
 
 
-def filling(live: Live, fields: set[str]) -> Filling:
-    """Say how kept features are made: which fields, of what size."""
+def filling(live: Live, fields: set[str], first: Features) -> Filling:
+    """Say how kept features are made: which fields, and of what size, as `first` tells."""
 
     def rows() -> Iterator[Row]:
         for features in live:
@@ -181,9 +187,8 @@ def filling(live: Live, fields: set[str]) -> Filling:
             for index in range(len(features)):
                 yield {name: array[index] for name, array in arrays.items()}
 
-    first = next(iter(live))
     each = sum(array.nbytes for array in _compact(first, fields).values()) // len(first)
-    return Filling(rows, len(live), each, "features", "use no cache: the model then runs on every batch")
+    return Filling(rows, len(live), each, "features", "keep none (live): the model then runs on every batch")
 
 
 def _compact(features: Features, fields: set[str]) -> Row:
@@ -194,7 +199,7 @@ def _compact(features: Features, fields: set[str]) -> Row:
         if name == "mask" and value is not None:
             found[name] = value.to(torch.uint8).cpu().numpy()
         elif value is not None and value.is_floating_point():
-            found[name] = halved(value, f"{name} features", "probe without a cache").numpy()
+            found[name] = halved(value, f"{name} features", "keep none: --live").numpy()
         elif value is not None:
             found[name] = value.cpu().numpy()
     return found

@@ -39,7 +39,11 @@ class Plan:
         good = all(math.isfinite(rate) and rate > 0 for rate in self.rates) and len(set(self.rates)) == len(self.rates)
         if not self.rates or not self.seeds or not good:
             raise OptionError(f"a probe has different learning rates above 0, and seeds; not {list(self.rates)}")
-        if (self.epochs or 1) <= 0 or (self.batch_size or 1) < 1:
+        epochs, batch_size = (
+            1.0 if self.epochs is None else self.epochs,
+            1 if self.batch_size is None else self.batch_size,
+        )
+        if not (math.isfinite(epochs) and epochs > 0) or batch_size < 1:
             raise OptionError(f"epochs and images a batch are above 0, not {self.epochs} and {self.batch_size}")
 
     def recipe(self, task: Task, n: int, seed: int) -> Recipe:

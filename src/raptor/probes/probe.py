@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,10 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from raptor.errors import TrainingError
 from raptor.probes.features import Features, Source
 from raptor.probes.plan import Plan
 from raptor.probes.task import Task
-from raptor.probes.training import OWN_EXACT, start_of, train_heads
+from raptor.probes.training import OWN_EXACT, OWN_USEFUL, own_start, train_heads
 from raptor.resampling import BinnedMean, percentile_interval
 
 # Features to a prediction: a head, or something that needs no training.
@@ -90,10 +92,12 @@ def probe_sources(
     heads: dict[str, dict[Any, Answer]] = {}
     notes: dict[str, tuple[str, ...]] = {}
     for task in tasks:
-        heads[task.name] = {}
+        own, explained = own_start(task, train)
+        first = next(iter(train))
+        heads[task.name], notes[task.name] = {}, _notes(first, explained)
         for seed in plan.seeds:
-            start, explained = start_of(task, train, seed)
-            notes[task.name] = _notes(next(iter(train)), explained)
+            torch.manual_seed(seed)
+            start = own or task.head(first)
             call = None if watch is None else lambda line, task=task, seed=seed: watch(task.name, seed, line)
             trained = train_heads(task, train, plan.recipe(task, len(train), seed), plan.rates, start, call)
             heads[task.name] |= {(rate, seed): head for rate, head in zip(plan.rates, trained, strict=True)}
@@ -121,10 +125,11 @@ def probe_sources(
 
 def _notes(features: Features, explained: float | None) -> tuple[str, ...]:
     notes = [] if features.cls is not None else ["this model has no cls token: heads read its patches alone"]
-    if explained is not None and explained < OWN_EXACT:
+    if explained is not None and not explained >= OWN_EXACT:
+        start = "a linear map of that kind" if explained >= OWN_USEFUL else "nothing"
         notes.append(
-            f"the model's own classifier is not linear in what the probe reads, or there are too few images to read it "
-            f"from: the probe starts from a linear map that explains {max(0.0, explained):.1%} of it"
+            f"a linear map of what the probe reads explains {explained:.1%} of the model's own classifier on other "
+            f"images: it is not linear, or there are too few images to read it from; the probe starts from {start}"
         )
     return tuple(notes)
 
@@ -140,7 +145,10 @@ def _select(
         at = {key: task.summary(mean.mean())[metric].item() for key, mean in found[task.name].items()}
         by_rate = {rate: sum(at[rate, seed] for seed in plan.seeds) / len(plan.seeds) for rate in plan.rates}
         reached[task.name] = by_rate
-        chosen[task.name] = sorted(by_rate.items(), key=lambda item: item[1])[-1 if sign > 0 else 0][0]
+        finite = {rate: sign * value for rate, value in by_rate.items() if math.isfinite(value)}
+        if not finite:
+            raise TrainingError(f"no head to {task.name} has a finite {metric}; give lower learning rates")
+        chosen[task.name] = max(finite.items(), key=lambda item: item[1])[0]
     return chosen, reached, n
 
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from raptor.errors import OptionError
 from raptor.flow import DepthFlow
 from raptor.models.identity import identity_of
@@ -16,7 +14,7 @@ from raptor.probes.features import Kept, Live, Source, filling
 from raptor.probes.plan import Plan
 from raptor.probes.probe import Probed, probe_sources
 from raptor.probes.task import Task
-from raptor.probes.tasks import tasks_of
+from raptor.probes.tasks import check_targets, tasks_of
 from raptor.sharded import in_memory, open_cache
 
 IN_MEMORY = 4e9  # bytes of features that are kept in memory when nobody says
@@ -62,7 +60,12 @@ def probe(
         Called with the task, the seed and each line of a training's log.
     """
     chosen = [task for task in tasks or () if isinstance(task, Task)]
-    chosen = chosen or tasks_of(train, [str(task) for task in tasks or ()] or None)
+    if names := [task for task in tasks or () if isinstance(task, str)] or not tasks:
+        chosen += tasks_of(train, names if isinstance(names, list) else None)
+    for what, images in (("select", select), ("report", report)):
+        batch = next(iter(images))
+        for task in chosen:
+            check_targets(task, batch, what)
     training, selecting, reporting = (Live(flow, images, layer) for images in (train, select, report))
     source = training if live else _kept(training, chosen, cache, announce)
     return probe_sources(chosen, source, selecting, reporting, plan or Plan(), watch)
@@ -71,8 +74,8 @@ def probe(
 def _kept(live: Live, tasks: Sequence[Task], cache: Path | None, announce: Callable[[str], None]) -> Source:
     """Compute features once, where they fit."""
     fields = {"mean"}.union(*(task.reads | {task.target} for task in tasks))
-    made, flow = filling(live, fields), live.flow
-    device = next(flow.parameters()).device if isinstance(flow, torch.nn.Module) else torch.device("cpu")
+    first = next(iter(live))
+    made, flow, device = filling(live, fields, first), live.flow, first.mean.device
     if cache is not None:
         if not isinstance(flow, Teacher):
             raise OptionError("features are kept on disk of loaded models alone: they are named by their weights")

@@ -72,13 +72,16 @@ class Segment(Task):
         """Return, of each image and class, the pixels that are rightly of it, wrongly of it, wrongly not of it."""
         self._check(truth)
         confusion = import_torchmetrics().classification.multiclass_confusion_matrix
-        found = _at(prediction, truth).argmax(dim=1)
+        # One image at a time: logits of many classes at all pixels are large.
         tables = torch.stack(
             [
-                confusion(one, true, len(self.frequency), ignore_index=UNLABELLED, validate_args=False)
-                for one, true in zip(found, truth, strict=True)
+                confusion(
+                    _at(one[None], true).argmax(dim=1)[0], true, len(self.frequency), ignore_index=UNLABELLED,
+                    validate_args=False,
+                )
+                for one, true in zip(prediction, truth, strict=True)
             ]
-        ).double()
+        ).cpu().double()  # fmt: skip
         right = tables.diagonal(dim1=1, dim2=2)
         return torch.stack([right, tables.sum(dim=1) - right, tables.sum(dim=2) - right], dim=1)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import torch
@@ -32,9 +31,9 @@ class _Seen:
 
     @classmethod
     def of(cls, images: Any) -> _Seen:
-        """Look at the first images."""
+        """Look at some images."""
         seen, total, count = cls(), 0.0, 0
-        batches: islice[Batch] = islice(images, -(-LOOK // images.batch_size))
+        batches: Iterable[Batch] = images.some(LOOK)
         for batch in batches:
             if batch.label is not None:
                 seen.labels = _counted(seen.labels, batch.label, len(images.classes or ()))
@@ -64,8 +63,8 @@ def _segment(images: Any, seen: _Seen, eigen_crop: bool) -> Task | None:
         return None
     labelled = seen.ids[:UNLABELLED]
     if not labelled.any():
-        raise DataError(f"no pixel of the first {LOOK} training masks has a class")
-    n = len(images.mask_classes or ()) or int(labelled.nonzero().max()) + 1
+        raise DataError(f"no pixel of {LOOK} training masks has a class")
+    n = images.n_mask_classes or int(labelled.nonzero().max()) + 1
     return Segment(labelled[:n] / labelled.sum())
 
 
@@ -74,7 +73,7 @@ def _depth(images: Any, seen: _Seen, eigen_crop: bool) -> Task | None:
         return None
     low, high, mean = seen.depths
     if high == 0.0:
-        raise DataError(f"no pixel of the first {LOOK} training images has a depth")
+        raise DataError(f"no pixel of {LOOK} training images has a depth")
     return Depth(low * (1 - MARGIN), high * (1 + MARGIN), mean, eigen_crop)
 
 
@@ -84,6 +83,7 @@ TASKS: dict[str, Callable[[Any, _Seen, bool], Task | None]] = {
     "segment": _segment,
     "depth": _depth,
 }
+NEEDS = {"classify": "labels", "segment": "masks", "depth": "depths"}
 
 
 def tasks_of(images: Any, names: Sequence[str] | None = None, eigen_crop: bool = False) -> list[Task]:
@@ -92,7 +92,7 @@ def tasks_of(images: Any, names: Sequence[str] | None = None, eigen_crop: bool =
     Parameters
     ----------
     images
-        A set that `load_images` gave; the first 2,000 are looked at.
+        A set that `load_images` gave; at most 2,000 of them are looked at.
     names
         Of the tasks; by default all that the images have labels for.
     eigen_crop
@@ -112,4 +112,7 @@ def tasks_of(images: Any, names: Sequence[str] | None = None, eigen_crop: bool =
     return found
 
 
-NEEDS = {"classify": "labels", "segment": "masks", "depth": "depths"}
+def check_targets(task: Task, batch: Batch, what: str) -> None:
+    """Raise where images that a task is selected or reported on do not have what it takes."""
+    if getattr(batch, task.target) is None:
+        raise DataError(f"the images to {what} on have no {NEEDS[task.name]}, which the task {task.name} takes")

@@ -9,6 +9,7 @@ from itertools import islice
 import torch
 from torch import Tensor, nn
 
+from raptor.errors import TrainingError
 from raptor.probes.classify import PooledHead, read_own_head
 from raptor.probes.features import Features, Source
 from raptor.probes.task import Task
@@ -17,6 +18,7 @@ from raptor.training.recipe import Recipe
 
 OWN_IMAGES = 10  # images a feature from which the model's own head is read
 OWN_EXACT = 0.999  # share of its logits' variance from which on it counts as read
+OWN_USEFUL = 0.5  # and from which on it is worth starting from
 
 
 def train_heads(
@@ -38,7 +40,11 @@ def train_heads(
         features = task.shown(features)
         truth = task.truth(features)
         losses = torch.stack([task.loss(head(features), truth) for head in heads])
-        return losses.sum(), {"least": losses.detach().min()}
+        # A rate that diverges ends its own head and not the others.
+        finite = losses[losses.isfinite()]
+        if not len(finite):
+            raise TrainingError(f"the heads to {task.name} diverge with every learning rate; give lower ones")
+        return finite.sum(), {"least": finite.detach().min()}
 
     adamw = torch.optim.AdamW(groups, lr=recipe.lr, betas=recipe.betas, fused=True)
     # Heads share nothing: each is clipped as if it were trained alone.
@@ -54,15 +60,17 @@ def train_heads(
     return list(heads)
 
 
-def start_of(task: Task, source: Source, seed: int) -> tuple[nn.Module, float | None]:
-    """Return an untrained head: the model's own where it has one of as many classes, else one close to zero.
+def own_start(task: Task, source: Source) -> tuple[PooledHead | None, float | None]:
+    """Return a head that starts as the model's own, where it has one of as many classes, and how well it is read.
 
-    Beside it the share of the own head's logits that the linear start explains; None where there is no own head.
+    The latter is the share of the own head's logits that a linear map explains; where it is small there is no start.
     """
     first = next(iter(source))
-    torch.manual_seed(seed)
     start = task.head(first)
     if not isinstance(start, PooledHead) or not task.answers_as(first.own):
-        return start, None
-    some = islice(source, -(-OWN_IMAGES * start.linear.in_features // len(first)))
-    return start, read_own_head(list(some), start)
+        return None, None
+    parts = islice(source, -(-OWN_IMAGES * start.linear.in_features // len(first)))
+    pairs = [(part.pooled.cpu(), part.own.cpu()) for part in parts if part.own is not None]
+    inputs, logits = (torch.cat(values) for values in zip(*pairs, strict=True))
+    explained = read_own_head(inputs, logits, start)
+    return (start if explained >= OWN_USEFUL else None), explained

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from raptor.errors import ImageSizeError
@@ -66,6 +67,7 @@ class StitchedModel(nn.Module):
     def __init__(self, surrogate: Any, at: int):
         super().__init__()
         self.surrogate, self.at = surrogate, at
+        self.register_buffer("stitched_at", torch.tensor(at))  # so that it is part of what the weights are told by
 
 
 def stitched(model: Any, image_size: Size | None) -> Parts:
