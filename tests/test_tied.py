@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from raptor.phases import Phases
@@ -30,3 +33,16 @@ def test_one_block_for_all_layers_stays_behind(teacher):
         r2_by_layer(teacher, trained(teacher, phases, "teacher", 80))[0][-1] for phases in (TIED, Phases((12,)))
     )
     assert one < three - 0.1
+
+
+@pytest.mark.parametrize("kind", ["teacher", "swiglu"])
+def test_the_curves_of_the_docs_end_where_they_should(kind):
+    """Minutes of `python tests/tied.py`, kept: every layer above .95, and one block for all at least .1 below."""
+    lines = (Path(__file__).parents[1] / "docs" / "data" / "tied_curves.jsonl").read_text().splitlines()
+    ends = {
+        point["phases"]: point["r2"]
+        for point in map(json.loads, lines)
+        if (point["kind"], point["stage"], point["step"]) == (kind, "stage2", point["steps"])
+    }
+    assert min(ends["5-4-3"]) > 0.95
+    assert ends["12"][-1] < ends["5-4-3"][-1] - 0.1
