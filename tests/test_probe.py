@@ -201,6 +201,7 @@ def test_rates_are_selected_on_one_split_and_reported_on_another():
     )
     result = found["classify"]
     assert result.rate == 3e-1
+    assert result.notes[-1] == "the best learning rate, 0.3, is at the end of those tried: others may be better"
     assert result.selection[3e-1] > 0.9 > result.selection[1e-9]
     assert result.columns["fine-tuned"].value["top1"] < 0.1
     assert result.images == {"train": 200, "select": 200, "report": 200}

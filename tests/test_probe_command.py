@@ -193,7 +193,7 @@ def test_mistakes_are_one_line(call, teacher, tmp_path):
         (("scenes", "--data", tmp_path / "plain"), "nothing to probe for"),
         (("scenes", "--layer", 13), "'scenes' has layers 0 to 12, not 13"),
         (("scenes", "--lrs", "fast"), "--lrs takes numbers with commas between them, not 'fast'"),
-        (("scenes", "--lrs", "0"), "learning rates above 0"),
+        (("scenes", "--lrs", "0"), "learning rates are above 0, each once, not [0.0]"),
         (("scenes", "--live", "--cache", tmp_path / "kept"), "give --live or --cache"),
         (("scenes", "--data", "scenes:train", "--eval-data", "scenes:train"), "would be trained and reported on"),
         (("scenes", "--data", folder / "a", "--eval-data", tmp_path / "plain", "--task", "classify"), "takes labels"),

@@ -15,6 +15,9 @@ from raptor.options import Common, counts, numbers, verb
 Fit = Annotated[
     str, typer.Option(help="Images as the model's own files say (own), squash (whole), or pad (of their own size).")
 ]
+Rates = Annotated[
+    str | None, typer.Option(help="Peak learning rates, all trained in one pass; default: three about the paper's.")
+]
 EigenCrop = Annotated[bool, typer.Option("--eigen-crop", help="Depth: report on the usual crop of NYUv2's 480x640.")]
 
 
@@ -29,7 +32,7 @@ def probe(
     eval_data: Annotated[str | None, typer.Option(help="Images to report on; by default the held-out split.")] = None,
     eval_images: Annotated[int | None, typer.Option(min=1, help="How many to select and to report on.")] = None,
     layer: Annotated[int | None, typer.Option(min=0, help="Whose states are read; default: the last.")] = None,
-    lrs: Annotated[str, typer.Option(help="Peak learning rates, all trained in one pass.")] = "1e-4,1e-3,1e-2",
+    lrs: Rates = None,
     seeds: Annotated[int, typer.Option(min=1, help="Trainings with seeds from --seed on.")] = 3,
     epochs: Annotated[float | None, typer.Option(help="Passes over the images; default: the paper's.")] = None,
     cache: Annotated[Path | None, typer.Option(help="Keep features on disk here, in half precision.")] = None,
@@ -48,7 +51,7 @@ def probe(
 
     result = probe_model(
         model, data, task.split(",") if task else None, common,
-        plan=Plan(numbers(lrs, "--lrs"), range(common.seed, common.seed + seeds), epochs),
+        plan=Plan(numbers(lrs, "--lrs") if lrs else None, range(common.seed, common.seed + seeds), epochs),
         eval_data=eval_data, eval_images=eval_images, layer=layer, cache=cache, live=live, fit=fit,
         eigen_crop=eigen_crop,
         weights=weights, head=head, loading=loading,
@@ -70,7 +73,7 @@ def table1(
     steps: Annotated[int, typer.Option(min=1, help="Of each stage, where a surrogate is distilled.")] = 1000,
     eval_data: Annotated[str | None, typer.Option(help="Images to report on; by default the held-out split.")] = None,
     eval_images: Annotated[int, typer.Option(min=1, help="How many to select and to report on.")] = 2000,
-    lrs: Annotated[str, typer.Option(help="Peak learning rates, all trained in one pass.")] = "1e-4,1e-3,1e-2",
+    lrs: Rates = None,
     seeds: Annotated[int, typer.Option(min=1, help="Trainings with seeds from --seed on.")] = 3,
     epochs: Annotated[float | None, typer.Option(help="Passes over the images; default: the paper's.")] = None,
     fit: Fit = "own",
@@ -89,7 +92,7 @@ def table1(
         model, data, None if k is None else counts(k, "--k"), common,
         surrogates=[source for given in surrogates or [] for source in given.split(",")], baseline=baseline,
         untied=counts(untied, "--untied") if untied else [], steps=steps,
-        plan=Plan(numbers(lrs, "--lrs"), range(common.seed, common.seed + seeds), epochs),
+        plan=Plan(numbers(lrs, "--lrs") if lrs else None, range(common.seed, common.seed + seeds), epochs),
         eval_data=eval_data, eval_images=eval_images, fit=fit, eigen_crop=eigen_crop, weights=weights, head=head,
         loading=loading,
     )  # fmt: skip

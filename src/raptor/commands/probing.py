@@ -51,7 +51,7 @@ def probe_model(
         raise OptionError("features are either computed live or kept in a cache: give --live or --cache")
     config = common.config(
         model=model, data=data, tasks=tasks, eval_data=eval_data, eval_images=eval_images, layer=layer, cache=cache,
-        live=live, fit=fit, eigen_crop=eigen_crop, weights=weights, head=head, rates=list(plan.rates),
+        live=live, fit=fit, eigen_crop=eigen_crop, weights=weights, head=head, rates=plan.rates,
         seeds=list(plan.seeds), epochs=plan.epochs, **loading,
     )  # fmt: skip
     with Run("probe", config, common.out, common.seed) as run:

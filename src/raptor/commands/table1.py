@@ -14,7 +14,7 @@ import torch
 from raptor.commands.distilling import check_same, distill_model
 from raptor.commands.probing import check_alone, check_eigen, probe_with_bars
 from raptor.complexity import count_parameters
-from raptor.data import data_for
+from raptor.data import data_for, parse_source
 from raptor.data.three_sets import ThreeSets, load_three_sets
 from raptor.errors import OptionError
 from raptor.fidelity_by_layer import trajectory_fidelity
@@ -30,6 +30,7 @@ from raptor.published import TABLE1
 from raptor.resampling import percentile_interval
 from raptor.run import Run, plain
 
+SCENES = 2000  # images of scenes to train heads on where nobody says
 DEFAULT_KS = (2, 3)  # where nobody says, and none are given or ship
 # The columns of the paper: of which task, and whether more is better.
 COMPARED = {"top1": ("classify", True), "miou": ("segment", True), "rmse": ("depth", False)}
@@ -87,7 +88,7 @@ def table1(
     data = data_for(model, data, "the table is made on labelled images")
     config = common.config(
         model=model, data=data, k=ks, surrogates=list(surrogates), baseline=baseline, untied=list(untied),
-        steps=steps, eval_data=eval_data, eval_images=eval_images, rates=list(plan.rates), seeds=list(plan.seeds),
+        steps=steps, eval_data=eval_data, eval_images=eval_images, rates=plan.rates, seeds=list(plan.seeds),
         epochs=plan.epochs, fit=fit, eigen_crop=eigen_crop, weights=weights, head=head, **loading,
     )  # fmt: skip
     with Run("table1", config, common.out, common.seed) as run:
@@ -100,10 +101,11 @@ def table1(
         def sets_of(row: Row) -> ThreeSets:
             check_eigen(row.teacher, fit, eigen_crop)
             return load_three_sets(
-                data, row.teacher.preprocessing.fitted(fit), eval_data, common.images, eval_images,
+                data, row.teacher.preprocessing.fitted(fit), eval_data, common.images or few, eval_images,
                 batch_size=common.batch, seed=common.seed, **loading,
             )  # fmt: skip
 
+        few = SCENES if parse_source(data)[0] == "scenes" else None  # which have no end
         # All that can be wrong with what was given is found before anything is distilled.
         for row in rows:
             tasks_of(sets_of(row).train, eigen_crop=eigen_crop)

@@ -39,7 +39,7 @@ class Classify(Task):
     reads = frozenset({"cls", "mean", "own"})
     metrics = ("top1", "top5")
     best = ("top1", 1.0)
-    training = Training(epochs=15, batch_size=512)
+    training = Training(epochs=15, batch_size=512, rates=(1e-4, 1e-3, 1e-2))
 
     def __init__(self, frequency: Float[Tensor, " classes"]):
         self.frequency = frequency

@@ -70,7 +70,7 @@ class Depth(Task):
     reads = frozenset({"cls", "patch"})
     metrics = ("rmse", "abs_rel", "delta1")
     best = ("rmse", -1.0)
-    training = Training(epochs=25, batch_size=128)
+    training = Training(epochs=25, batch_size=128, rates=(1e-3, 1e-2, 1e-1))
 
     def __init__(self, low: float, high: float, mean: float, eigen_crop: bool = False):
         self.low, self.high, self.mean, self.eigen_crop = low, high, mean, eigen_crop

@@ -56,7 +56,7 @@ class Features:
         """The image as one vector: concat(cls, mean patch), or the mean patch alone where there is no cls."""
         return self.mean if self.cls is None else torch.cat([self.cls, self.mean], dim=1)
 
-    def drawn(self, target: str, a_patch: int = 2) -> Features:
+    def drawn(self, target: str, a_patch: int = 1) -> Features:
         """Return the features and the target of pixels drawn at random, as many an image as `a_patch` a patch.
 
         Features are interpolated bilinearly, which a linear map commutes with: logits are those that upsampling the

@@ -99,8 +99,9 @@ def probe_sources(
             torch.manual_seed(seed)
             start = own or task.head(first)
             call = None if watch is None else lambda line, task=task, seed=seed: watch(task.name, seed, line)
-            trained = train_heads(task, train, plan.recipe(task, len(train), seed), plan.rates, start, call)
-            heads[task.name] |= {(rate, seed): head for rate, head in zip(plan.rates, trained, strict=True)}
+            rates = plan.rates_of(task)
+            trained = train_heads(task, train, plan.recipe(task, len(train), seed), rates, start, call)
+            heads[task.name] |= {(rate, seed): head for rate, head in zip(rates, trained, strict=True)}
     chosen, selection, selected_on = _select(tasks, heads, select, plan)
     asked = {
         task.name: {
@@ -117,8 +118,9 @@ def probe_sources(
         columns |= {name: _column(task, [means[name]]) for name in ("own", "constant") if name in means}
         recipe = plan.recipe(task, len(train), 0)
         images = {"train": len(train), "select": selected_on, "report": reported_on}
+        told = (*notes[task.name], *_at_the_edge(chosen[task.name], plan.rates_of(task)))
         probed[task.name] = Probed(
-            columns, chosen[task.name], selection[task.name], images, recipe.steps, recipe.batch_size, notes[task.name]
+            columns, chosen[task.name], selection[task.name], images, recipe.steps, recipe.batch_size, told
         )
     return probed
 
@@ -134,6 +136,12 @@ def _notes(features: Features, explained: float | None) -> tuple[str, ...]:
     return tuple(notes)
 
 
+def _at_the_edge(rate: float, rates: Sequence[float]) -> tuple[str, ...]:
+    if len(rates) == 1 or rate not in (min(rates), max(rates)):
+        return ()
+    return (f"the best learning rate, {rate:g}, is at the end of those tried: others may be better",)
+
+
 def _select(
     tasks: Sequence[Task], heads: dict[str, dict[Any, Answer]], source: Source, plan: Plan
 ) -> tuple[dict[str, float], dict[str, dict[float, float]], int]:
@@ -143,7 +151,7 @@ def _select(
     for task in tasks:
         metric, sign = task.best
         at = {key: task.summary(mean.mean())[metric].item() for key, mean in found[task.name].items()}
-        by_rate = {rate: sum(at[rate, seed] for seed in plan.seeds) / len(plan.seeds) for rate in plan.rates}
+        by_rate = {rate: sum(at[rate, seed] for seed in plan.seeds) / len(plan.seeds) for rate in plan.rates_of(task)}
         reached[task.name] = by_rate
         finite = {rate: sign * value for rate, value in by_rate.items() if math.isfinite(value)}
         if not finite:

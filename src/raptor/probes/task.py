@@ -15,18 +15,21 @@ INIT_STD = 0.01
 
 @dataclass(frozen=True)
 class Training:
-    """How heads of a task are trained where nothing else is said: the paper's numbers.
+    """How heads of a task are trained where nothing else is said: the paper's numbers, and rates about its own.
 
     Parameters
     ----------
     epochs, batch_size
         Passes over the images, images a step.
+    rates
+        Peak learning rates.
     weight_decay
         Of AdamW.
     """
 
     epochs: float
     batch_size: int
+    rates: tuple[float, ...]
     weight_decay: float = 1e-2
 
 
