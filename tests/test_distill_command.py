@@ -57,6 +57,9 @@ def test_a_surrogate_is_trained_saved_and_measured(call, vit, tmp_path):
     assert "| R2 |" in card
     assert result["figures"] == ["figures/fidelity.png"]
     assert (tmp_path / "a/figures/fidelity.png").read_bytes().startswith(b"\x89PNG")
+    # Weights are as readable as the card beside them.
+    modes = {path.stat().st_mode for path in (tmp_path / "a/model").iterdir()}
+    assert len(modes) == 1
     # A surrogate is a MODEL like any other.
     code, out, _ = call("inspect", tmp_path / "a", "--json")
     assert (code, json.loads(out)["layers"]) == (0, 4)

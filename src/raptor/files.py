@@ -43,6 +43,8 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         yield made
         os.chmod(made, 0o777 & ~_umask())
+        for file in made.iterdir():  # safetensors makes its files private
+            os.chmod(file, 0o666 & ~_umask())
         if path.exists():
             shutil.rmtree(path)
         os.replace(made, path)

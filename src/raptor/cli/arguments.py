@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 Model = Annotated[
-    str, typer.Argument(help="scenes, a hub id, a directory, timm:NAME, dinov2:ARCH with --weights; scenes:k3.")
+    str, typer.Argument(help="scenes, a hub id, a directory, timm:NAME, dinov2:ARCH with --weights; scenes:k2.")
 ]
 Data = Annotated[
     str | None, typer.Option(help="Images: a folder, class folders, parquet or a dataset id; DATA[:SPLIT].")

@@ -124,7 +124,7 @@ def load_teacher(
     Parameters
     ----------
     source
-        `scenes` (the ViT that ships), `scenes:k3` (a surrogate of it), a hub id, a directory that
+        `scenes` (the ViT that ships), `scenes:k2`, `scenes:k3` (surrogates of it), a hub id, a directory that
         `save_pretrained` or `raptor train` wrote, `timm:NAME`, `dinov2:ARCH` (with `weights`), a directory that
         `raptor distill` wrote, `stitch:SURROGATE@LAYER` (the surrogate up to that layer, its teacher after it), or a
         module in hand. A module is put into evaluation mode and used as it is; only a timm model at another image size
