@@ -6,7 +6,7 @@ from typing import Any
 
 import altair as alt
 
-from raptor.dynamics.geometry import ByLayer
+from raptor.dynamics.by_layer import ByLayer
 from raptor.report.drawing import GROUP_COLOURS, HEIGHT, WIDTH
 
 

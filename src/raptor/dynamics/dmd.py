@@ -1,0 +1,119 @@
+"""Dynamic mode decomposition: depth as one linear map, of group means on the unit sphere (appendix D)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Complex, Float
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from raptor.device import doubled
+from raptor.dynamics.motion import Motion
+
+RANK = 10  # the paper's
+
+
+@dataclass(frozen=True)
+class Modes:
+    """A linear map of rank r that takes states to those of the next layer.
+
+    Parameters
+    ----------
+    eigenvalues, modes
+        Of the map; modes are columns.
+    singular
+        All singular values of the states that it was fitted to, largest first.
+    basis, reduced
+        Orthonormal columns that span the states, and the map in them.
+    """
+
+    eigenvalues: Complex[Tensor, " rank"]
+    modes: Complex[Tensor, "width rank"]
+    singular: Float[Tensor, " values"]
+    operator: Float[Tensor, "width rank"]
+    basis: Float[Tensor, "width rank"]
+
+    @property
+    def spectral_radius(self) -> float:
+        """The largest modulus of an eigenvalue."""
+        return self.eigenvalues.abs().max().item()
+
+    @property
+    def median_modulus(self) -> float:
+        """The median modulus."""
+        return self.eigenvalues.abs().median().item()
+
+    def amplitudes(self, start: Float[Tensor, " width"]) -> Complex[Tensor, " rank"]:
+        """Return how much of each mode is in a state."""
+        return torch.linalg.lstsq(self.modes, start.to(self.modes.dtype)[:, None]).solution[:, 0]
+
+    def step(self, states: Float[Tensor, "states width"]) -> Float[Tensor, "states width"]:
+        """Predict the states of the next layer."""
+        return states @ self.basis @ self.operator.T
+
+    def after(self, start: Float[Tensor, " width"], steps: int) -> Float[Tensor, " width"]:
+        """Predict the state some layers after `start` through the modes."""
+        return (self.modes @ (self.eigenvalues**steps * self.amplitudes(start))).real
+
+
+def fit(before: Float[Tensor, "width pairs"], after: Float[Tensor, "width pairs"], rank: int = RANK) -> Modes:
+    """Return the exact DMD of pairs of states, at most of their numerical rank: more would be invented."""
+    before, after = doubled(before), doubled(after)
+    u, s, vh = torch.linalg.svd(before, full_matrices=False)
+    kept = min(rank, int((s > s[0] * max(before.shape) * torch.finfo(s.dtype).eps).sum()))
+    basis = u[:, :kept]
+    return _modes(basis, after @ (vh[:kept].T / s[:kept]), s)
+
+
+def _modes(basis: Tensor, operator: Tensor, singular: Tensor) -> Modes:
+    eigenvalues, vectors = torch.linalg.eig(basis.T @ operator)
+    order = eigenvalues.abs().argsort(descending=True)
+    modes = operator.to(vectors.dtype) @ vectors[:, order]
+    return Modes(eigenvalues[order], modes, singular, operator, basis)
+
+
+def group_means(motion: Motion, group: str, normalised: bool = True) -> Float[Tensor, "batch layers width"]:
+    """Return the mean state of a group at each layer, of unit length unless told otherwise."""
+    means = torch.stack([states[:, motion.layout.where(group)].mean(dim=1) for states in motion.states], dim=1)
+    return normalize(means, dim=-1) if normalised else means
+
+
+class PooledDMD:
+    """One map for all images: sums of outer products stream, so that any number of images takes the memory of one.
+
+    Parameters
+    ----------
+    rank
+        Of the map, at most.
+    normalised
+        Whether group means are put on the unit sphere at every layer.
+    """
+
+    def __init__(self, rank: int = RANK, normalised: bool = True):
+        self.rank, self.normalised = rank, normalised
+        self.sums: dict[str, tuple[Tensor, Tensor]] = {}
+        self.n = 0
+
+    def add(self, motion: Motion) -> None:
+        """Take in a batch."""
+        for group in motion.layout.slices:
+            states = doubled(group_means(motion, group, self.normalised))
+            before, after = states[:, :-1].flatten(0, 1), states[:, 1:].flatten(0, 1)
+            new = (before.T @ before).cpu(), (after.T @ before).cpu()
+            old = self.sums.get(group)
+            self.sums[group] = new if old is None else (old[0] + new[0], old[1] + new[1])
+        self.n += len(motion.states[0])
+
+    def result(self) -> dict[str, Modes]:
+        """Return the map of each group."""
+        return {group: self._fit(*sums) for group, sums in self.sums.items()}
+
+    def _fit(self, own: Float[Tensor, "width width"], across: Float[Tensor, "width width"]) -> Modes:
+        squares, vectors = torch.linalg.eigh(own)
+        squares, vectors = squares.flip(0).clamp(min=0), vectors.flip(1)
+        # Squares of singular values below rounding of the largest are not told from zero.
+        kept = min(self.rank, int((squares > squares[0] * len(squares) * torch.finfo(squares.dtype).eps).sum()))
+        basis = vectors[:, :kept]
+        return _modes(basis, across @ (basis / squares[:kept]), squares.sqrt())

@@ -1,0 +1,79 @@
+"""The motion of a batch through depth, and measures of it that share one pass over the images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from raptor.flow import DepthFlow, layers_of, pixels_of, trajectory_size
+from raptor.tokens import TokenLayout
+
+State = Float[Tensor, "batch tokens width"]
+
+
+class Motion:
+    """States of a batch at the layers 0..L, and what measures share of them, computed when it is first asked for.
+
+    Parameters
+    ----------
+    states
+        One tensor a layer.
+    layout
+        Where the token groups stand.
+    label
+        Class of each image, or None.
+    """
+
+    def __init__(self, states: Sequence[State], layout: TokenLayout, label: Tensor | None = None):
+        self.states, self.layout, self.label = list(states), layout, label
+
+    @cached_property
+    def norms(self) -> Float[Tensor, "batch layers tokens"]:
+        """|x_l|."""
+        return torch.stack([states.norm(dim=-1) for states in self.states], dim=1)
+
+    @cached_property
+    def directions(self) -> list[State]:
+        """x_l / |x_l|, one tensor a layer."""
+        return [normalize(states, dim=-1) for states in self.states]
+
+    @cached_property
+    def updates(self) -> list[State]:
+        """Differences of the directions of layers l + 1 and l, one tensor a step."""
+        return [after - before for before, after in zip(self.directions, self.directions[1:], strict=False)]
+
+    @cached_property
+    def update_norms(self) -> Float[Tensor, "batch steps tokens"]:
+        """Lengths of the updates: chords of the sphere."""
+        return torch.stack([update.norm(dim=-1) for update in self.updates], dim=1)
+
+
+@runtime_checkable
+class Measure(Protocol):
+    """Something that is computed of the motions of all images, one batch at a time."""
+
+    def add(self, motion: Motion) -> None:
+        """Take in a batch."""
+
+
+HELD = 2**28  # bytes of states that are held at a time
+
+
+@torch.no_grad()
+def observe(flow: DepthFlow, images: Iterable[Any], *measures: Measure) -> None:
+    """Run a flow over images once and give all motions to all measures; a few images are held at a time."""
+    rows = max(1, HELD // (4 * trajectory_size(flow)))
+    for given in images:
+        (pixels,), label = pixels_of([given]), getattr(given, "label", None)
+        for start in range(0, len(pixels), rows):
+            part = slice(start, start + rows)
+            states = [states for _, states in layers_of(flow, flow.embed(pixels[part]))]
+            motion = Motion(states, flow.layout, None if label is None else label[part])
+            for measure in measures:
+                measure.add(motion)

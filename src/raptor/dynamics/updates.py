@@ -1,0 +1,121 @@
+"""Low-rank collective motion: how many directions updates take, and how far tokens move together (Figure 10)."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from raptor.device import doubled
+from raptor.dynamics.by_layer import ByLayer
+from raptor.dynamics.motion import Motion
+from raptor.resampling import BinnedMean, percentile_interval
+
+BUDGET = 2**30  # bytes of second moments that are kept, in as many parts as fit
+RANK_DRAWS = 100  # each is an eigenvalue problem a step and group
+MOST_PARTS, FEWEST_PARTS = 32, 4  # parts of the images that intervals resample; below there are none
+
+
+def ranks(second_moment: Float[Tensor, "*parts width width"]) -> dict[str, Float[Tensor, " *parts"]]:
+    """Return three effective ranks of a matrix U of updates, from U^T U.
+
+    `stable_rank` is |U|_F^2 / |U|_2^2; `entropy_rank` the exponential of the entropy of the singular values' shares
+    (Roy and Vetterli 2007); `participation_ratio` (sum s^2)^2 / sum s^4.
+    """
+    squares = torch.linalg.eigvalsh(second_moment).clamp(min=0)
+    values = squares.sqrt()
+    shares = values / values.sum(dim=-1, keepdim=True)
+    entropy = -torch.special.xlogy(shares, shares).sum(dim=-1)
+    return {
+        "stable_rank": squares.sum(dim=-1) / squares.amax(dim=-1),
+        "entropy_rank": entropy.exp(),
+        "participation_ratio": squares.sum(dim=-1).square() / squares.square().sum(dim=-1),
+    }
+
+
+class UpdateRanks:
+    """Ranks of the matrix of all updates of a group, of all tokens and images, at each step.
+
+    One second moment streams, d x d, for each step and group; images are parted so that intervals can resample them, in
+    as many parts as fit into a gigabyte.
+    """
+
+    def __init__(self) -> None:
+        self.n, self.parts = 0, 0
+        self.sums: dict[str, Tensor] = {}
+
+    def add(self, motion: Motion) -> None:
+        """Take in a batch."""
+        groups, steps, width = motion.layout.slices, len(motion.updates), motion.updates[0].shape[-1]
+        if not self.parts:
+            one = 4 * len(groups) * steps * width**2
+            self.parts = max(1, min(MOST_PARTS, BUDGET // one))
+            self.sums = {group: torch.zeros(self.parts, steps, width, width) for group in groups}
+        part = torch.arange(self.n, self.n + len(motion.updates[0])) % self.parts
+        for group, where in groups.items():
+            for step, update in enumerate(motion.updates):
+                for number in part.unique().tolist():
+                    rows = update[part == number][:, where].flatten(0, 1)
+                    self.sums[group][number, step] += (rows.T @ rows).cpu()
+        self.n += len(part)
+
+    def result(self, seed: int = 0) -> dict[str, ByLayer]:
+        """Return the three ranks; there are no intervals where too few parts fit."""
+        found = {group: self._ranks(sums.sum(dim=0)) for group, sums in self.sums.items()}
+        drawn = {group: self._drawn(sums, seed) for group, sums in self.sums.items()}
+        results = {}
+        for name in next(iter(found.values())):
+            ends = {group: percentile_interval(draws[name]) for group, draws in drawn.items()}
+            results[name] = ByLayer(
+                mean={group: values[name].tolist() for group, values in found.items()},
+                low={group: low.tolist() for group, (low, _) in ends.items()},
+                high={group: high.tolist() for group, (_, high) in ends.items()},
+                n=self.n,
+                seed=seed,
+            )
+        return results
+
+    def _ranks(self, sums: Float[Tensor, "steps width width"]) -> dict[str, Tensor]:
+        return ranks(doubled(sums))
+
+    def _drawn(self, sums: Float[Tensor, "parts steps width width"], seed: int) -> dict[str, Tensor]:
+        used = min(self.n, self.parts)
+        if used < FEWEST_PARTS:
+            return {name: torch.full((1, sums.shape[1]), torch.nan) for name in ranks(torch.eye(2))}
+        generator = torch.Generator().manual_seed(seed)
+        draws = [
+            self._ranks(sums[torch.randint(used, (used,), generator=generator)].sum(dim=0)) for _ in range(RANK_DRAWS)
+        ]
+        return {name: torch.stack([draw[name] for draw in draws]) for name in draws[0]}
+
+
+class Coherence:
+    """kappa_l: the mean cosine of the tokens' updates of an image with their mean; groups of one token have none.
+
+    Independent updates of N tokens have 1 / sqrt(N): `floor`.
+    """
+
+    def __init__(self) -> None:
+        self.means: dict[str, BinnedMean] = {}
+        self.floor: dict[str, float] = {}
+
+    def add(self, motion: Motion) -> None:
+        """Take in a batch."""
+        for group, where in motion.layout.slices.items():
+            n = motion.layout.counts[group]
+            if n == 1:
+                continue
+            cosines = []
+            for step, update in enumerate(motion.updates):
+                tokens = update[:, where]
+                mean = tokens.mean(dim=1)
+                # The mean of <u_i, m> / |u_i| is <mean of u_i / |u_i|, m>.
+                lengths = motion.update_norms[:, step, where].clamp(min=torch.finfo(tokens.dtype).tiny)
+                along = torch.einsum("bt,btd->bd", 1 / lengths, tokens) / n
+                cosines.append((along * mean).sum(dim=-1) / mean.norm(dim=-1).clamp(min=torch.finfo(mean.dtype).tiny))
+            self.means.setdefault(group, BinnedMean()).add(torch.stack(cosines, dim=1))
+            self.floor[group] = n**-0.5
+
+    def result(self, seed: int = 0) -> ByLayer:
+        """Return means over images."""
+        return ByLayer.of(self.means, seed)

@@ -1,0 +1,204 @@
+"""Dynamics of toys whose every number is known."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import raptor
+from raptor import toy
+from raptor.dynamics.dmd import PooledDMD, fit, group_means
+from raptor.dynamics.geometry import Convergence, Norms, Speed, angle
+from raptor.dynamics.motion import Motion, observe
+from raptor.dynamics.updates import Coherence, UpdateRanks, ranks
+from raptor.tokens import TokenLayout
+from vits import family, pixels
+
+
+def batches(n=24, size=7, dtype=torch.float64):
+    return pixels(32, 32, batch=n).to(dtype).split(size)
+
+
+def motion(*layers, layout=None):
+    states = [torch.as_tensor(layer, dtype=torch.float64) for layer in layers]
+    return Motion(states, layout or TokenLayout(0, 0, (1, states[0].shape[1])))
+
+
+@pytest.mark.parametrize("theta", [1e-4, 1e-2, 1.0, 3.0])
+def test_a_rotation_has_its_angle_as_speed_in_single_precision(theta):
+    flow, speed, gamma = toy.Rotation([theta] * 5), Speed(), Convergence()
+    observe(flow, batches(dtype=torch.float32), speed, gamma)
+    for group in flow.layout.slices:
+        assert speed.result().mean[group] == pytest.approx([theta] * 5, abs=1e-6)
+        assert speed.spread().mean[group] == pytest.approx([0.0] * 5, abs=1e-5)
+        expected = [math.cos((5 - layer) * theta) for layer in range(6)]
+        assert gamma.result().mean[group] == pytest.approx(expected, abs=1e-5)
+
+
+def test_arccos_would_have_lost_small_angles():
+    x = torch.nn.functional.normalize(torch.tensor([[1.0, 1.0, 1.0]]), dim=-1)
+    y = torch.nn.functional.normalize(x + torch.tensor([[1e-4, -1e-4, 0.0]]), dim=-1)
+    truth = math.sqrt(2) * 1e-4
+    assert angle(x, y).item() == pytest.approx(truth, rel=1e-3)
+    assert torch.arccos((x * y).sum(dim=-1).clamp(max=1)).item() != pytest.approx(truth, rel=1e-1)
+
+
+def test_the_spread_of_speeds_is_over_tokens_and_images():
+    """Two images, two tokens, angles 0.1, 0.2, 0.3, 0.4 in one step."""
+    angles = torch.tensor([[0.1, 0.2], [0.3, 0.4]], dtype=torch.float64)
+    before = torch.tensor([1.0, 0.0], dtype=torch.float64).expand(2, 2, 2)
+    after = torch.stack([angles.cos(), angles.sin()], dim=-1)
+    speed = Speed()
+    speed.add(motion(before, 5 * after))
+    assert speed.result().mean["patch"] == pytest.approx([0.25])
+    assert speed.spread().mean["patch"] == pytest.approx([np.std([0.1, 0.2, 0.3, 0.4])])
+
+
+def test_the_layer_that_settles_is_the_first_above_nine_tenths():
+    flow, gamma = toy.Rotation([0.3] * 6), Convergence()
+    observe(flow, batches(), gamma)
+    first = next(layer for layer in range(7) if math.cos((6 - layer) * 0.3) > 0.9)
+    assert gamma.settled()["patch"] == (first, (first, first))
+
+
+def test_ranks_by_hand():
+    """Singular values 2, 1, 1: stable rank 6/4, participation 36/18, entropy of 1/2, 1/4, 1/4."""
+    found = ranks(torch.diag(torch.tensor([4.0, 1.0, 1.0, 0.0], dtype=torch.float64)))
+    assert found["stable_rank"].item() == pytest.approx(1.5)
+    assert found["participation_ratio"].item() == pytest.approx(2.0)
+    assert found["entropy_rank"].item() == pytest.approx(math.exp(0.5 * math.log(2) + 0.5 * math.log(4)))
+
+
+@pytest.mark.parametrize("rank", [1, 3])
+def test_updates_of_a_rank_have_it(rank):
+    """Updates are +-1 along `rank` orthogonal axes, all as often: every rank says so."""
+    torch.manual_seed(0)
+    layout, measure = TokenLayout(0, 0, (2, rank)), UpdateRanks()
+    axes = torch.eye(8, dtype=torch.float64)[:rank].repeat(2, 1)
+    for _ in range(4):
+        one = Motion([torch.zeros(3, 2 * rank, 8)] * 2, layout)
+        one.updates = [axes.expand(3, -1, -1)]
+        measure.add(one)
+    for found in measure.result().values():
+        assert found.mean["patch"] == pytest.approx([rank])
+        assert found.low["patch"] == pytest.approx([rank])
+        assert found.n == 12
+
+
+def test_streamed_ranks_are_those_of_the_whole_matrix():
+    flow, measure, speed = toy.Contraction(3, 0.4), UpdateRanks(), Speed()
+    observe(flow, batches(), measure, speed)
+    with torch.no_grad():
+        states = raptor.rollout(flow, flow.embed(torch.cat(batches()))).directions()
+    whole = (states[:, 2] - states[:, 1])[:, flow.layout.where("patch")].flatten(0, 1)
+    values = torch.linalg.svdvals(whole)
+    expected = (values.square().sum() / values[0] ** 2).item()
+    assert measure.result()["stable_rank"].mean["patch"][1] == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_common_shift_is_coherent_and_independent_ones_are_at_the_floor():
+    torch.manual_seed(0)
+    n, images, width = 64, 40, 128
+    layout, both = TokenLayout(0, 0, (8, 8)), {}
+    for name, updates in (("common", torch.randn(images, 1, width).expand(-1, n, -1)),
+                          ("independent", torch.randn(images, n, width))):  # fmt: skip
+        one = Motion([torch.zeros(images, n, width)] * 2, layout)
+        one.updates = [updates]
+        both[name] = Coherence()
+        both[name].add(one)
+    assert both["common"].result().mean["patch"] == pytest.approx([1.0], abs=1e-5)
+    floor = both["independent"].floor["patch"]
+    assert floor == 1 / 8
+    found = both["independent"].result()
+    error = (found.high["patch"][0] - found.low["patch"][0]) / (2 * 1.96)
+    assert found.mean["patch"][0] == pytest.approx(floor, abs=3 * error + 0.002)
+
+
+def test_coherence_is_its_definition():
+    torch.manual_seed(1)
+    updates = torch.randn(3, 5, 4, dtype=torch.float64)
+    measure, one = Coherence(), Motion([torch.zeros(3, 5, 4)] * 2, TokenLayout(0, 0, (1, 5)))
+    one.updates = [updates]
+    measure.add(one)
+    mean = updates.mean(dim=1, keepdim=True)
+    kappa = torch.cosine_similarity(updates, mean, dim=-1).mean(dim=1)
+    assert measure.result().mean["patch"] == pytest.approx([kappa.mean().item()])
+
+
+def test_dmd_finds_the_eigenvalues_of_a_diagonal_flow():
+    """Not on the sphere, where a diagonal flow is not linear."""
+    values = [1.1, 0.9, -0.7, 0.4]
+    flow, pooled = toy.Diagonal(6, values), PooledDMD(normalised=False)
+    observe(flow, batches(), pooled)
+    for modes in pooled.result().values():
+        assert sorted(modes.eigenvalues.real.tolist()) == pytest.approx(sorted(values), abs=1e-8)
+    trajectory = raptor.rollout(flow, flow.embed(batches()[0])).states
+    one = group_means(Motion(list(trajectory.unbind(1)), flow.layout), "cls", normalised=False)[0]
+    modes = fit(one[:-1].T, one[1:].T)
+    assert sorted(modes.eigenvalues.real.tolist()) == pytest.approx(sorted(values), abs=1e-8)
+    torch.testing.assert_close(modes.after(one[0], 5), one[5], rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close(modes.step(one[:-1]), one[1:], rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("normalised", [True, False])
+def test_dmd_finds_a_rotation_either_way(normalised):
+    flow, pooled = toy.Rotation([0.4] * 6), PooledDMD(normalised=normalised)
+    observe(flow, batches(), pooled)
+    for modes in pooled.result().values():
+        assert modes.eigenvalues.abs().tolist() == pytest.approx([1.0] * len(modes.eigenvalues), abs=1e-8)
+        assert modes.eigenvalues.angle().abs().tolist() == pytest.approx([0.4] * len(modes.eigenvalues), abs=1e-8)
+        assert modes.spectral_radius == pytest.approx(1.0)
+
+
+def test_dmd_is_pydmds():
+    pydmd = pytest.importorskip("pydmd")
+    torch.manual_seed(0)
+    states = torch.randn(20, 9, dtype=torch.float64).cumsum(dim=1)
+    for rank in (3, 8):
+        ours = fit(states[:, :-1], states[:, 1:], rank)
+        theirs = pydmd.DMD(svd_rank=rank, exact=True, opt=False).fit(states.numpy())
+        assert np.sort_complex(ours.eigenvalues.numpy()) == pytest.approx(np.sort_complex(theirs.eigs), abs=1e-8)
+        amplitudes = np.abs(ours.amplitudes(states[:, 0]).numpy()) * np.linalg.norm(ours.modes.numpy(), axis=0)
+        expected = np.abs(theirs.amplitudes) * np.linalg.norm(theirs.modes, axis=0)
+        assert np.sort(amplitudes) == pytest.approx(np.sort(expected), rel=1e-6)
+
+
+def test_streamed_dmd_is_that_of_all_pairs():
+    teacher, pooled = raptor.load_teacher(family("dinov2-registers").build()), PooledDMD(rank=4)
+    images = pixels(32, 32, batch=12)
+    observe(teacher, images.split(5), pooled)
+    with torch.no_grad():
+        trajectory = raptor.rollout(teacher, teacher.embed(images)).states
+    states = group_means(Motion(list(trajectory.unbind(1)), teacher.layout), "patch").double()
+    whole = fit(states[:, :-1].flatten(0, 1).T, states[:, 1:].flatten(0, 1).T, rank=4)
+    found = pooled.result()["patch"]
+    assert np.sort_complex(found.eigenvalues.numpy()) == pytest.approx(
+        np.sort_complex(whole.eigenvalues.numpy()), abs=1e-6
+    )
+    torch.testing.assert_close(found.singular[:4], whole.singular[:4], rtol=1e-6, atol=1e-8)
+
+
+def test_rank_is_capped_where_the_data_has_less():
+    flow, pooled = toy.Diagonal(6, [0.9, 0.5, 0.0, 0.0, 0.0]), PooledDMD(normalised=False)
+    observe(flow, [torch.rand(1, 3, 32, 32, dtype=torch.float64)], pooled)
+    assert len(pooled.result()["cls"].eigenvalues) <= 3
+
+
+def test_no_measure_depends_on_how_images_are_batched(monkeypatch):
+    from raptor.dynamics import motion as module
+
+    teacher = raptor.load_teacher(family("dinov2-registers").build())
+    images = pixels(32, 32, batch=12)
+    found = []
+    for held, size in ((2**28, 12), (2**28, 5), (1, 12)):
+        monkeypatch.setattr(module, "HELD", held)
+        measures = Norms(), Convergence(), Speed(), Coherence()
+        observe(teacher, images.split(size), *measures)
+        found.append([measure.result().mean for measure in measures])
+    for other in found[1:]:
+        for one, same in zip(found[0], other, strict=True):
+            for group, values in one.items():
+                assert same[group] == pytest.approx(values, rel=1e-5, abs=1e-6)
