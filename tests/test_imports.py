@@ -19,6 +19,7 @@ LEVELS = {
     # mathematics
     "resampling": 1, "complexity": 1, "levin": 1, "fidelity_by_layer": 1, "dynamics": 1, "cka": 1, "matrix": 1,
     "useful_k": 1,
+    "rewiring": 1, "interventions": 1,
     "similarity": 1, "solvers": 1, "segmentation": 1, "drift": 1, "structure": 1, "selection": 1,
     # models and data
     "models": 2, "data": 2,

@@ -1,0 +1,90 @@
+"""Classes that part at a known layer."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from raptor.dynamics.basins import BasinMeasure, ClassMeans
+from raptor.dynamics.motion import Motion
+from raptor.errors import DataError
+from raptor.tokens import TokenLayout
+
+LAYOUT = TokenLayout(1, 0, (1, 2))
+
+
+def planted(n=300, apart=(0.0, 0.0, 1.2), noise=0.05, seed=0):
+    """Three classes whose directions are `apart` radians from a common axis at each layer, with noise."""
+    draw = torch.Generator().manual_seed(seed)
+    label = torch.arange(n) % 3
+    states = []
+    for radians in apart:
+        centre = torch.zeros(3, 8, dtype=torch.float64)
+        centre[:, 0] = math.cos(radians)
+        centre[torch.arange(3), 1 + torch.arange(3)] = math.sin(radians)
+        one = centre[label] + noise * torch.randn(n, 8, generator=draw, dtype=torch.float64)
+        states.append(7 * one[:, None].expand(-1, 3, -1).clone())
+    return states, label
+
+
+def measured(states, label, size=16):
+    means = ClassMeans()
+    some = [slice(start, start + size) for start in range(0, len(label), size)]
+    parts = [Motion([state[part] for state in states], LAYOUT, label[part]) for part in some]
+    for part in parts:
+        means.add(part)
+    found = BasinMeasure(means)
+    for part in parts:
+        found.add(part)
+    return found.result()
+
+
+def test_classes_part_where_they_were_planted():
+    found = measured(*planted())["cls"]
+    assert found.n == 300
+    assert found.nearest[2] == 1.0
+    assert found.nearest[0] < 0.7
+    assert found.separated == {0: 2, 1: 2, 2: 2}
+    # Directions at 1.2 radians from the axis, in planes at right angles: cos = cos(1.2)^2.
+    assert found.between[2] == pytest.approx(math.acos(math.cos(1.2) ** 2), abs=0.03)
+    assert found.within[2] == pytest.approx(found.within[0], abs=0.05)
+    for name in ("within", "between", "nearest"):
+        ends = zip(found.low[name], getattr(found, name), found.high[name], strict=True)
+        assert all(low <= value <= high for low, value, high in ends)
+
+
+def test_an_image_is_not_compared_with_a_mean_that_holds_it():
+    """Pure noise has no classes: with its own image in the mean, nearest would be far above chance."""
+    draw = torch.Generator().manual_seed(1)
+    states = [torch.randn(40, 3, 64, generator=draw, dtype=torch.float64)]
+    found = measured(states, torch.arange(40) % 10)["patch"]
+    assert found.nearest[0] < 0.3
+    assert found.within[0] == pytest.approx(found.between[0], abs=0.1)
+
+
+def test_a_class_that_falls_back_is_separate_only_from_its_last_rise_on():
+    found = measured(*planted(apart=(1.2, 0.0, 1.2, 1.2)))["cls"]
+    assert set(found.separated.values()) == {2}
+    found = measured(*planted(apart=(1.2, 0.0), noise=0.5))["cls"]
+    assert None in found.separated.values()
+
+
+def test_the_only_image_of_a_class_is_left_out():
+    states, label = planted(n=31)
+    label[-1] = 3
+    found = measured(states, label)["cls"]
+    assert found.n == 30
+    assert 3 not in found.separated
+
+
+def test_batches_do_not_matter():
+    one, other = (measured(*planted(), size=size)["cls"] for size in (16, 7))
+    assert one.within == pytest.approx(other.within)
+    assert one.nearest == other.nearest
+
+
+def test_labels_are_needed():
+    with pytest.raises(DataError, match="no labels"):
+        ClassMeans().add(Motion([torch.randn(2, 3, 4)] * 2, LAYOUT))
