@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from raptor import printing
+from raptor import probe_printing
 from raptor.cli.app import app
 from raptor.cli.arguments import Data, Head, Model, Weights
 from raptor.options import Common, counts, numbers, verb
@@ -56,7 +56,7 @@ def probe(
         eigen_crop=eigen_crop,
         weights=weights, head=head, loading=loading,
     )  # fmt: skip
-    common.show(result, lambda console: printing.print_probe(console, result, common.out))
+    common.show(result, lambda console: probe_printing.print_probe(console, result, common.out))
 
 
 @app.command()
@@ -96,4 +96,4 @@ def table1(
         eval_data=eval_data, eval_images=eval_images, fit=fit, eigen_crop=eigen_crop, weights=weights, head=head,
         loading=loading,
     )  # fmt: skip
-    common.show(result, lambda console: printing.print_table1(console, result, common.out))
+    common.show(result, lambda console: probe_printing.print_table1(console, result, common.out))
