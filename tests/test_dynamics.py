@@ -10,10 +10,13 @@ import torch
 
 import raptor
 from raptor import toy
-from raptor.dynamics.dmd import PooledDMD, fit, group_means
+from raptor.dynamics.boundaries import boundary_test
+from raptor.dynamics.dmd import DMDError, PooledDMD, fit, group_means, random_walk
 from raptor.dynamics.geometry import Convergence, Norms, Speed, angle
+from raptor.dynamics.halves import Half
 from raptor.dynamics.motion import Motion, observe
 from raptor.dynamics.updates import Coherence, UpdateRanks, ranks
+from raptor.phases import Phases
 from raptor.tokens import TokenLayout
 from vits import family, pixels
 
@@ -202,3 +205,55 @@ def test_no_measure_depends_on_how_images_are_batched(monkeypatch):
         for one, same in zip(found[0], other, strict=True):
             for group, values in one.items():
                 assert same[group] == pytest.approx(values, rel=1e-5, abs=1e-6)
+
+
+def test_a_map_is_judged_on_the_images_that_it_was_not_fitted_to():
+    """A rotation is linear: no error on others. Independent noise is not: all of it."""
+    flow, pooled = toy.Rotation([0.4] * 6), PooledDMD()
+    observe(flow, batches(), Half(pooled, 0))
+    assert pooled.n == 12
+    judged = DMDError(pooled.result())
+    observe(flow, batches(), Half(judged, 1))
+    for group in flow.layout.slices:
+        assert judged.one[group].n == 12
+        assert judged.one[group].mean().tolist() == pytest.approx([0.0] * 6, abs=1e-6)
+        assert judged.many[group].mean().tolist() == pytest.approx([0.0] * 6, abs=1e-5)
+
+
+def test_halves_are_those_of_single_images_whatever_the_batches():
+    seen = {0: [], 1: []}
+
+    class Collect:
+        def __init__(self, which):
+            self.which = which
+
+        def add(self, part):
+            seen[self.which] += part.states[0][:, 0, 0].tolist()
+
+    measures = [Half(Collect(which), which) for which in (0, 1)]
+    values = torch.arange(11.0)
+    for part in values.split(3):
+        for measure in measures:
+            measure.add(motion(part[:, None, None]))
+    assert seen == {0: [0.0, 2.0, 4.0, 6.0, 8.0, 10.0], 1: [1.0, 3.0, 5.0, 7.0, 9.0]}
+
+
+def test_a_random_walk_moves_as_fast_and_remembers_nothing():
+    speeds = [0.3, 0.1, 0.5]
+    states = random_walk(speeds, width=64, images=200)
+    for before, after, speed in zip(states, states[1:], speeds, strict=False):
+        torch.testing.assert_close(angle(before, after), torch.full((200, 1), speed, dtype=torch.float64))
+    first, second = states[1] - states[0], states[2] - states[1]
+    assert torch.cosine_similarity(first, second, dim=-1).mean().item() == pytest.approx(0.0, abs=0.05)
+
+
+def test_boundaries_against_all_other_placements():
+    """Of the steps 1..7 the two fastest are the boundaries: one of 21 placements."""
+    speed = [9.0, 0.1, 0.1, 1.0, 0.1, 0.1, 0.8, 0.1]
+    found = boundary_test(speed, Phases((3, 3, 2)))
+    assert found.p == found.smallest == pytest.approx(1 / 21)
+    assert found.at_boundaries == pytest.approx(0.9)
+    assert found.elsewhere == pytest.approx(0.1)
+    slow = boundary_test(speed, Phases((2, 3, 3)))
+    assert slow.p == 1.0
+    assert boundary_test(speed, Phases((8,))) is None

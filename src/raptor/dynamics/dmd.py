@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,6 +13,7 @@ from torch.nn.functional import normalize
 
 from raptor.device import doubled
 from raptor.dynamics.motion import Motion
+from raptor.resampling import BinnedMean
 
 RANK = 10  # the paper's
 
@@ -25,8 +28,8 @@ class Modes:
         Of the map; modes are columns.
     singular
         All singular values of the states that it was fitted to, largest first.
-    basis, reduced
-        Orthonormal columns that span the states, and the map in them.
+    operator, basis
+        The map is operator basis^T; the columns of the basis are orthonormal and span the states.
     """
 
     eigenvalues: Complex[Tensor, " rank"]
@@ -117,3 +120,48 @@ class PooledDMD:
         kept = min(self.rank, int((squares > squares[0] * len(squares) * torch.finfo(squares.dtype).eps).sum()))
         basis = vectors[:, :kept]
         return _modes(basis, across @ (basis / squares[:kept]), squares.sqrt())
+
+
+class DMDError:
+    """How far a map is off on images that it was not fitted to: relative error of one step, and of t from layer 0 on.
+
+    Parameters
+    ----------
+    modes
+        By group.
+    normalised
+        As the map was fitted.
+    """
+
+    def __init__(self, modes: dict[str, Modes], normalised: bool = True):
+        self.modes, self.normalised = modes, normalised
+        self.one: dict[str, BinnedMean] = {}
+        self.many: dict[str, BinnedMean] = {}
+
+    def add(self, motion: Motion) -> None:
+        """Take in a batch."""
+        for group, modes in self.modes.items():
+            states = doubled(group_means(motion, group, self.normalised)).cpu()
+            size = states[:, 1:].norm(dim=-1)
+            once = modes.step(states[:, :-1].flatten(0, 1)).unflatten(0, (len(states), -1))
+            rolled, again = [], states[:, 0]
+            for _ in range(states.shape[1] - 1):
+                again = modes.step(again)
+                rolled.append(again)
+            for means, found in ((self.one, once), (self.many, torch.stack(rolled, dim=1))):
+                error = (found - states[:, 1:]).norm(dim=-1) / size
+                means.setdefault(group, BinnedMean()).add(error)
+
+
+def random_walk(
+    speeds: Sequence[float], width: int, images: int, seed: int = 0
+) -> list[Float[Tensor, "images 1 width"]]:
+    """Return unit states that move as fast as a flow's, each step in a fresh direction: what memory is judged by."""
+    generator = torch.Generator().manual_seed(seed)
+    states = [normalize(torch.randn(images, 1, width, generator=generator, dtype=torch.float64), dim=-1)]
+    for speed in speeds:
+        here = states[-1]
+        drawn = torch.randn(here.shape, generator=generator, dtype=torch.float64)
+        across = normalize(drawn - (drawn * here).sum(dim=-1, keepdim=True) * here, dim=-1)
+        states.append(math.cos(speed) * here + math.sin(speed) * across)
+    return states
