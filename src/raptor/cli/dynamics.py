@@ -14,6 +14,25 @@ from raptor.options import Common, verb
 
 @app.command()
 @verb
+def dynamics(
+    model: Model,
+    data: Data = None,
+    phases: Annotated[str | None, typer.Option(help="Lengths of phases, such as 7-3-2, for what needs them.")] = None,
+    weights: Weights = None,
+    head: Head = None,
+    *,
+    loading: dict[str, Any],
+    common: Common,
+) -> None:
+    """Depth as a flow on the sphere: convergence, speed, ranks, DMD, basins, sensitivity, expansion."""
+    from raptor.commands.dynamics import dynamics_of
+
+    result = dynamics_of(model, data, phases, common, weights, head, loading)
+    common.show(result, lambda console: printing.print_dynamics(console, result, common.out))
+
+
+@app.command()
+@verb
 def intervene(
     model: Model,
     phases: Annotated[str, typer.Option(help="Lengths of the phases, such as 7-3-2.")],
