@@ -38,7 +38,7 @@ def test_it_is_small_and_has_its_history(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_it_is_worth_what_its_card_says(name, teacher):
     surrogate = with_teacher(load_surrogate(SHIPPED_SURROGATES[name]), teacher)
-    measured = fidelity(surrogate, load_images("scenes", teacher, "test", 500, batch_size=100))
+    measured = fidelity(surrogate, load_images("scenes", teacher, "test", 250, batch_size=50))
     told = surrogate.record["fidelity"]
     assert measured.by_layer.mean["r2"]["all"][-1] == pytest.approx(told["r2"]["all"][-1], abs=0.02)
     low, high = measured.correct.recovered.ci
