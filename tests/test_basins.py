@@ -88,3 +88,8 @@ def test_batches_do_not_matter():
 def test_labels_are_needed():
     with pytest.raises(DataError, match="no labels"):
         ClassMeans().add(Motion([torch.randn(2, 3, 4)] * 2, LAYOUT))
+
+
+def test_without_two_images_of_a_class_there_are_no_basins():
+    states, _ = planted(n=3)
+    assert measured(states, torch.arange(3)) == {}

@@ -35,6 +35,7 @@ def test_keys(call, tmp_path, model, monkeypatch):
     )
     assert code == 0, err
     result = json.loads(out)
+    assert "n" not in result
     assert (result["verb"], result["images"], result["layers"]) == ("dynamics", 24, 12)
     for name, length in (("norm", 13), ("gamma", 13), ("speed", 12), ("speed_std", 12), ("stable_rank", 12),
                          ("entropy_rank", 12), ("participation_ratio", 12), ("coherence", 12)):  # fmt: skip
@@ -64,6 +65,7 @@ def test_mistakes_are_one_line(call):
     for arguments, said in (
         (("scenes", "--phases", "5-5"), "12"),
         (("timm:vit_tiny_patch16_224",), "name some with --data"),
+        (("scenes", "--images", 1), "1 is too few"),
     ):
         code, out, err = call("dynamics", *arguments)
         assert (code, out) == (2, "")

@@ -18,6 +18,7 @@ from raptor.dynamics.motion import Measure, Motion, observe
 from raptor.dynamics.perturbation import push
 from raptor.dynamics.updates import Coherence, UpdateRanks
 from raptor.dynamics_result import describe_basins, describe_dmd, describe_pushes, described
+from raptor.errors import DataError
 from raptor.models.pretrained import RaptorModel
 from raptor.models.teachers import load_teacher
 from raptor.models.teachers.teacher import Teacher
@@ -52,10 +53,15 @@ def dynamics_of(
         pictures = load_images(
             data, teacher, None, common.images or IMAGES, batch_size=common.batch, seed=common.seed, **loading
         )
+        if len(pictures) < 2:
+            raise DataError(
+                f"dynamics are fitted on one half of the images and judged on the other: {len(pictures)} is too few"
+            )
         images = Tracked(pictures, "dynamics", common.progress)
         body = measured(teacher, images, given, common.seed)
         about = {"model": model, "data": data, "phases": None if given is None else str(given)}
-        return run.finish({**about, **body, "damaged": pictures.damaged}, images=body.pop("n"), layers=teacher.depth)
+        n = body.pop("n")
+        return run.finish({**about, **body, "damaged": pictures.damaged}, images=n, layers=teacher.depth)
 
 
 def measured(teacher: Teacher, images: Any, phases: Phases | None, seed: int = 0) -> dict[str, Any]:

@@ -107,6 +107,8 @@ class BasinMeasure:
         # Classes that the other half has; an image whose class it lacks, the only one of it, is left out.
         there = (first[:, 0].norm(dim=-1) > 0).flip(0)[half]
         kept = there[torch.arange(len(label)), label]
+        if not kept.any():
+            return
         label, half, there = label[kept], half[kept], there[kept]
         for group, sums in self.means.sums.items():
             centres = normalize(sums, dim=-1).flip(0)[half]
@@ -121,8 +123,9 @@ class BasinMeasure:
 
     def result(self, seed: int = 0) -> dict[str, Basins]:
         """Return the curves of each group."""
-        assert self.count is not None
-        found = {}
+        found: dict[str, Basins] = {}
+        if self.count is None:  # no class has two images
+            return found
         for group, mean in self.curves.items():
             within, between, nearest = (values.tolist() for values in mean.mean().unbind(-1))
             low, high = mean.interval(seed=seed)
