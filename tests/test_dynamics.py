@@ -11,9 +11,8 @@ import torch
 import raptor
 from raptor import toy
 from raptor.dynamics.boundaries import boundary_test
-from raptor.dynamics.dmd import DMDError, PooledDMD, fit, group_means, random_walk
+from raptor.dynamics.dmd import DMDError, PooledDMD, fit, random_walk
 from raptor.dynamics.geometry import Convergence, Norms, Speed, angle
-from raptor.dynamics.halves import Half
 from raptor.dynamics.motion import Motion, observe
 from raptor.dynamics.updates import Coherence, UpdateRanks, ranks
 from raptor.phases import Phases
@@ -81,14 +80,14 @@ def test_updates_of_a_rank_have_it(rank):
     torch.manual_seed(0)
     layout, measure = TokenLayout(0, 0, (2, rank)), UpdateRanks()
     axes = torch.eye(8, dtype=torch.float64)[:rank].repeat(2, 1)
-    for _ in range(4):
+    for _ in range(6):
         one = Motion([torch.zeros(3, 2 * rank, 8)] * 2, layout)
         one.updates = [axes.expand(3, -1, -1)]
         measure.add(one)
     for found in measure.result().values():
         assert found.mean["patch"] == pytest.approx([rank])
         assert found.low["patch"] == pytest.approx([rank])
-        assert found.n == 12
+        assert found.n == 18
 
 
 def test_streamed_ranks_are_those_of_the_whole_matrix():
@@ -139,7 +138,7 @@ def test_dmd_finds_the_eigenvalues_of_a_diagonal_flow():
     for modes in pooled.result().values():
         assert sorted(modes.eigenvalues.real.tolist()) == pytest.approx(sorted(values), abs=1e-8)
     trajectory = raptor.rollout(flow, flow.embed(batches()[0])).states
-    one = group_means(Motion(list(trajectory.unbind(1)), flow.layout), "cls", normalised=False)[0]
+    one = Motion(list(trajectory.unbind(1)), flow.layout).group_means["cls"][0]
     modes = fit(one[:-1].T, one[1:].T)
     assert sorted(modes.eigenvalues.real.tolist()) == pytest.approx(sorted(values), abs=1e-8)
     torch.testing.assert_close(modes.after(one[0], 5), one[5], rtol=1e-6, atol=1e-8)
@@ -175,7 +174,7 @@ def test_streamed_dmd_is_that_of_all_pairs():
     observe(teacher, images.split(5), pooled)
     with torch.no_grad():
         trajectory = raptor.rollout(teacher, teacher.embed(images)).states
-    states = group_means(Motion(list(trajectory.unbind(1)), teacher.layout), "patch").double()
+    states = Motion(list(trajectory.unbind(1)), teacher.layout).unit_means["patch"]
     whole = fit(states[:, :-1].flatten(0, 1).T, states[:, 1:].flatten(0, 1).T, rank=4)
     found = pooled.result()["patch"]
     assert np.sort_complex(found.eigenvalues.numpy()) == pytest.approx(
@@ -208,34 +207,16 @@ def test_no_measure_depends_on_how_images_are_batched(monkeypatch):
 
 
 def test_a_map_is_judged_on_the_images_that_it_was_not_fitted_to():
-    """A rotation is linear: no error on others. Independent noise is not: all of it."""
+    """A rotation is linear: no error on others."""
     flow, pooled = toy.Rotation([0.4] * 6), PooledDMD()
-    observe(flow, batches(), Half(pooled, 0))
-    assert pooled.n == 12
+    observe(flow, batches()[:2], pooled)
+    assert pooled.n == 14
     judged = DMDError(pooled.result())
-    observe(flow, batches(), Half(judged, 1))
+    observe(flow, batches()[2:], judged)
     for group in flow.layout.slices:
-        assert judged.one[group].n == 12
+        assert judged.one[group].n == 10
         assert judged.one[group].mean().tolist() == pytest.approx([0.0] * 6, abs=1e-6)
         assert judged.many[group].mean().tolist() == pytest.approx([0.0] * 6, abs=1e-5)
-
-
-def test_halves_are_those_of_single_images_whatever_the_batches():
-    seen = {0: [], 1: []}
-
-    class Collect:
-        def __init__(self, which):
-            self.which = which
-
-        def add(self, part):
-            seen[self.which] += part.states[0][:, 0, 0].tolist()
-
-    measures = [Half(Collect(which), which) for which in (0, 1)]
-    values = torch.arange(11.0)
-    for part in values.split(3):
-        for measure in measures:
-            measure.add(motion(part[:, None, None]))
-    assert seen == {0: [0.0, 2.0, 4.0, 6.0, 8.0, 10.0], 1: [1.0, 3.0, 5.0, 7.0, 9.0]}
 
 
 def test_a_random_walk_moves_as_fast_and_remembers_nothing():

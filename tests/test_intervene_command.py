@@ -20,6 +20,7 @@ def test_keys(call, tmp_path):
                     assert low <= contrast[kind]["mean"] <= high
     assert result["replace"]["1"]["intra"]["orders"] == result["replace"]["1"]["inter"]["orders"] == 1
     assert result["skip"]["1"]["inter"] is None
+    assert (tmp_path / "figures" / "interventions.csv").read_text().startswith("experiment,layers,where,value,low,high")
     code, out, err = call("intervene", "scenes", *options)
     assert code == 0, err
     assert "interchange" in out

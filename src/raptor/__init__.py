@@ -25,6 +25,7 @@ _HOME = {
     "load_teacher": "raptor.models.teachers",
     "register_adapter": "raptor.models.teachers",
     "load_images": "raptor.data",
+    "measure_dynamics": "raptor.dynamics.survey",
     "layer_norms": "raptor.dynamics.geometry",
     "layer_similarity": "raptor.similarity",
     "segment": "raptor.segmentation",

@@ -2,23 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from raptor.dynamics.basins import Basins
-from raptor.dynamics.by_layer import ByLayer
-from raptor.dynamics.dmd import DMDError, Modes
-from raptor.dynamics.perturbation import Pushed
+from raptor.dynamics.paths import Paths
+from raptor.dynamics.survey import Dynamics
 from raptor.resampling import BinnedMean
 
 
-def described(name: str, values: ByLayer) -> dict[str, Any]:
-    """Return a measure by group, and its intervals beside it."""
-    return {name: values.mean, f"{name}_ci": values.ci}
+def describe_dynamics(found: Dynamics, classes: Sequence[str] | None = None) -> dict[str, Any]:
+    """Return the body of the result; names of classes stand for their numbers."""
+    body: dict[str, Any] = {}
+    for name, values in found.curves.items():
+        body |= {name: values.mean, f"{name}_ci": values.ci}
+    for name, values in found.image_ranks.items():
+        body |= {f"image_{name}": values.mean, f"image_{name}_ci": values.ci}
+    body["coherence_floor"] = found.coherence_floor
+    body["settled_layer"] = {group: layer for group, (layer, _) in found.settled.items()}
+    body["settled_layer_ci"] = {group: list(ends) for group, (_, ends) in found.settled.items()}
+    body["dmd"] = _dmd(found)
+    body["paths"] = {group: _paths(paths, classes) for group, paths in found.paths.items()}
+    body["basins"] = None if found.basins is None else _basins(found.basins, classes)
+    body |= _pushes(found)
+    body["phases"] = None if found.phases is None else str(found.phases)
+    body["speed_at_boundaries"] = {
+        group: {source: None if test is None else asdict(test) for source, test in tests.items()}
+        for group, tests in found.boundaries.items()
+    }
+    body["lyapunov"] = None if found.expansion is None else asdict(found.expansion)
+    if found.beyond is not None:
+        body["beyond"] = asdict(found.beyond)
+    return body
 
 
-def describe_dmd(modes: dict[str, Modes], error: DMDError, walk: dict[str, Any]) -> dict[str, Any]:
-    """Return, by group, the spectrum of the pooled map and how well it does on other images."""
+def _name(number: int, classes: Sequence[str] | None) -> str:
+    if number < 0:
+        return "all"
+    return str(number) if classes is None else classes[number]
+
+
+def _paths(paths: Paths, classes: Sequence[str] | None) -> dict[str, Any]:
+    by_class = {
+        name: {_name(number, classes): value for number, value in getattr(paths, name).items()}
+        for name in ("classes", "spread", "count")
+    }
+    examples = [{"class": _name(number, classes), "path": path} for number, path in paths.examples]
+    return {"explained": paths.explained, **by_class, "examples": examples}
+
+
+def _dmd(found: Dynamics) -> dict[str, Any]:
+    """Return, by group, the spectrum of the pooled map, how well it does on other images, and maps of single images."""
+    error = found.dmd_error
     return {
         group: {
             "eigenvalues": [[value.real.item(), value.imag.item()] for value in one.eigenvalues],
@@ -28,9 +64,11 @@ def describe_dmd(modes: dict[str, Modes], error: DMDError, walk: dict[str, Any])
             "singular": one.singular[:32].tolist(),
             **_errors("one_step_error", error.one[group]),
             **_errors("rollout_error", error.many[group]),
-            "random_walk": walk[group],
+            "amplitudes": one.amplitudes().abs().tolist(),
+            "random_walk": asdict(found.walks[group]),
+            "single_images": asdict(found.image_modes[group]),
         }
-        for group, one in modes.items()
+        for group, one in found.modes.items()
     }
 
 
@@ -39,36 +77,46 @@ def _errors(name: str, mean: BinnedMean) -> dict[str, Any]:
     return {name: mean.mean().tolist(), f"{name}_ci": [low.tolist(), high.tolist()]}
 
 
-def describe_basins(found: dict[str, Basins]) -> dict[str, Any]:
+def _basins(found: dict[str, Basins], classes: Sequence[str] | None) -> dict[str, Any]:
     """Return, by group, the three curves with their intervals, and where each class separates."""
     bodies = {}
     for group, basins in found.items():
         body = asdict(basins)
         low, high = body.pop("low"), body.pop("high")
+        body["separated"] = {_name(number, classes): layer for number, layer in basins.separated.items()}
         bodies[group] = body | {f"{name}_ci": [low[name], high[name]] for name in low}
     return bodies
 
 
-def describe_pushes(pushed: Pushed) -> dict[str, Any]:
+def _pushes(found: Dynamics) -> dict[str, Any]:
     """Return sensitivity and self-correction of every group that was pushed, read in itself and in the others."""
+    pushed, gamma = found.pushed, found.curves["gamma"].mean
     sensitivity: dict[str, Any] = {}
     correction: dict[str, Any] = {}
     for pair in pushed.ends:
         name = f"{pair[0]}->{pair[1]}"
-        found = pushed.sensitivity(pair)
+        ends = pushed.sensitivity(pair)
         sensitivity[name] = {
-            "over_epsilon": found["over_epsilon"].tolist(),
-            "over_epsilon_ci": [found["low"].tolist(), found["high"].tolist()],
-            "over_square": found["over_square"].tolist(),
+            "over_epsilon": ends["over_epsilon"].tolist(),
+            "over_epsilon_ci": [ends["low"].tolist(), ends["high"].tolist()],
+            "over_square": ends["over_square"].tolist(),
         }
         if pair[0] == pair[1]:
+            depths = [pushed.basin_depth(pair[0], gamma[pair[0]], eps) for eps in pushed.epsilons]
             slopes = [[pushed.slope(pair, layer, eps) for eps in pushed.epsilons] for layer in pushed.layers]
             correction[pair[0]] = {
                 "slope": [[value for value, _ in row] for row in slopes],
-                "slope_ci": [[[ends[side] for _, ends in row] for row in slopes] for side in (0, 1)],
+                "slope_ci": [[[interval[side] for _, interval in row] for row in slopes] for side in (0, 1)],
                 "return_time": [
                     [pushed.return_time(pair, layer, eps) for eps in pushed.epsilons] for layer in pushed.layers
                 ],
+                "return_time_and_gamma": [value for value, _ in depths],
+                "return_time_and_gamma_p": [p for _, p in depths],
             }
-    about = {"layers": list(pushed.layers), "epsilons": list(pushed.epsilons), "draws": pushed.draws}
+    about = {
+        "layers": list(pushed.layers),
+        "epsilons": list(pushed.epsilons),
+        "draws": pushed.draws,
+        "images": pushed.n,
+    }
     return {"sensitivity": {**about, **sensitivity}, "correction": {**about, **correction}}

@@ -112,57 +112,6 @@ def print_fidelity(console: Console, result: dict[str, Any], out: Path | None) -
             console.print(f"figure: {escape(str(out / figure))}")
 
 
-def print_dynamics(console: Console, result: dict[str, Any], out: Path | None) -> None:
-    for group, speeds in result["speed"].items():
-        columns = {"norm": result["norm"], "gamma": result["gamma"], "speed": result["speed"],
-                   "spread": result["speed_std"], "stable rank": result["stable_rank"],
-                   "coherence": result["coherence"]}  # fmt: skip
-        shown = {name: values[group] for name, values in columns.items() if group in values}
-        table = Table("layer", *shown, title=f"{group}, n = {result['images']:,} images")
-        for layer in range(len(speeds) + 1):
-            table.add_row(str(layer), *(number(v[layer]) if layer < len(v) else "" for v in shown.values()))
-        console.print(table)
-        dmd, settled = result["dmd"][group], result["settled_layer"][group]
-        console.print(
-            f"{group}: gamma above 0.9 from layer {settled} on; DMD of rank {dmd['rank']}: spectral radius "
-            f"{number(dmd['spectral_radius'])}, median modulus {number(dmd['median_modulus'])} (a walk without memory: "
-            f"{number(dmd['random_walk']['spectral_radius'])}, {number(dmd['random_walk']['median_modulus'])})"
-        )
-    if out is not None:
-        console.print(f"result: {escape(str(out / 'result.json'))}")
-
-
-def print_interventions(console: Console, result: dict[str, Any], out: Path | None) -> None:
-    own = result["untouched"]
-    title = f"{result['measure']} with layers changed, n = {result['images']:,} images \\[95% interval]; untouched: "
-    table = Table(
-        "experiment", "layers", "within a phase", "across phases", "difference", "d", title=title + number(own["mean"])
-    )
-    for name in ("replace", "interchange", "skip", "repeat"):
-        for n, contrast in result[name].items():
-            cells = [_effect(contrast[kind]) for kind in ("intra", "inter")]
-            if contrast["difference"] is None:
-                cells += ["", ""]
-            else:
-                low, high = (number(end) for end in contrast["difference_ci"])
-                size = contrast["effect_size"]
-                cells += [
-                    f"{number(contrast['difference'])} \\[{low}, {high}]",
-                    "" if size is None else number(size, ".2f"),
-                ]
-            table.add_row(name, n, *cells)
-    console.print(table)
-    if out is not None:
-        console.print(f"result: {escape(str(out / 'result.json'))}")
-
-
-def _effect(effect: dict[str, Any] | None) -> str:
-    if effect is None:
-        return ""
-    low, high = (number(end) for end in effect["ci"])
-    return f"{number(effect['mean'])} \\[{low}, {high}]"
-
-
 def print_export(console: Console, result: dict[str, Any], out: Path | None) -> None:
     console.print(f"{escape(str((out or Path()) / result['file']))}: differs by {result['max_difference']:.1e} at most")
 

@@ -13,6 +13,7 @@ from raptor.benchmarks.distillation import (
     same_block_small,
     same_block_wide,
 )
+from raptor.benchmarks.dynamics import dynamics_against_forward
 from raptor.benchmarks.phases import segmentation_against_ruptures, similarity_against_forward
 from raptor.benchmarks.probing import eight_rates, kept_features
 from raptor.benchmarks.ratio import Ratio
@@ -32,6 +33,7 @@ BENCHMARKS: dict[str, Callable[[], Ratio]] = {
     "distillation-default-384": default_block_wide,
     **({"distillation-memory": peak_memory} if sys.platform == "linux" else {}),  # where peaks can be told
     "inference": inference,
+    "dynamics": dynamics_against_forward,
     "probe-rates": eight_rates,
     "probe-kept": kept_features,
 }

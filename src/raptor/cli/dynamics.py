@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from raptor import printing
 from raptor.cli.app import app
 from raptor.cli.arguments import Data, Head, Model, Weights
+from raptor.dynamics_printing import print_dynamics, print_interventions
 from raptor.options import Common, verb
 
 
@@ -17,7 +17,12 @@ from raptor.options import Common, verb
 def dynamics(
     model: Model,
     data: Data = None,
-    phases: Annotated[str | None, typer.Option(help="Lengths of phases, such as 7-3-2, for what needs them.")] = None,
+    phases: Annotated[
+        str, typer.Option(help="Lengths of the phases, such as 7-3-2; auto: a surrogate's own, or found.")
+    ] = "auto",
+    against: Annotated[
+        list[str] | None, typer.Option(help="A model to lay beside it, such as its surrogate; may be given again.")
+    ] = None,
     weights: Weights = None,
     head: Head = None,
     *,
@@ -27,8 +32,8 @@ def dynamics(
     """Depth as a flow on the sphere: convergence, speed, ranks, DMD, basins, sensitivity, expansion."""
     from raptor.commands.dynamics import dynamics_of
 
-    result = dynamics_of(model, data, phases, common, weights, head, loading)
-    common.show(result, lambda console: printing.print_dynamics(console, result, common.out))
+    result = dynamics_of(model, data, phases, against or [], common, weights, head, loading)
+    common.show(result, lambda console: print_dynamics(console, result, common.out))
 
 
 @app.command()
@@ -48,4 +53,4 @@ def intervene(
     from raptor.commands.intervening import intervene_in
 
     result = intervene_in(model, data, phases, most, common, weights, head, loading)
-    common.show(result, lambda console: printing.print_interventions(console, result, common.out))
+    common.show(result, lambda console: print_interventions(console, result, common.out))

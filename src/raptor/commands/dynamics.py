@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from raptor.data import data_for, load_images
-from raptor.dynamics.basins import BasinMeasure, ClassMeans
-from raptor.dynamics.boundaries import boundary_test
-from raptor.dynamics.dmd import DMDError, PooledDMD, random_walk
-from raptor.dynamics.expansion import expansion
-from raptor.dynamics.fixed_points import settle
-from raptor.dynamics.geometry import Convergence, Norms, Speed
-from raptor.dynamics.halves import Half
-from raptor.dynamics.motion import Measure, Motion, observe
-from raptor.dynamics.perturbation import push
-from raptor.dynamics.updates import Coherence, UpdateRanks
-from raptor.dynamics_result import describe_basins, describe_dmd, describe_pushes, described
-from raptor.errors import DataError
+from raptor.dynamics.halves import Halves
+from raptor.dynamics.likeness import distances
+from raptor.dynamics.survey import GIVEN, PUSHED, STRETCHED, Dynamics, survey
+from raptor.dynamics_claims import claims
+from raptor.dynamics_result import describe_dynamics
+from raptor.errors import OptionError
+from raptor.flow import DepthFlow
 from raptor.models.pretrained import RaptorModel
 from raptor.models.teachers import load_teacher
 from raptor.models.teachers.teacher import Teacher
@@ -26,86 +22,110 @@ from raptor.options import Common
 from raptor.phases import Phases
 from raptor.progress import Tracked
 from raptor.run import Run
-from raptor.tokens import TokenLayout
+from raptor.segmentation import segment
+from raptor.selection import AUTO, find_phases
 
 IMAGES = 1000  # unless told otherwise
-PUSHED = 32  # of them are pushed off their trajectories
-STRETCHED = 4  # of them have their exponents measured
 
 
 def dynamics_of(
     model: str,
     data: str | None,
-    phases: str | None,
+    phases: str,
+    against: list[str],
     common: Common,
     weights: Path | None,
     head: Path | None,
     loading: dict[str, Any],
 ) -> dict[str, Any]:
-    """Measure everything of section 4 on one model."""
+    """Measure everything of section 4 on one model, and on others beside it."""
     data = data_for(model, data, "dynamics are measured on images")
-    config = common.config(model=model, data=data, phases=phases, weights=weights, head=head, **loading)
-    given = None if phases is None else Phases.parse(phases)
-    with Run("dynamics", config, common.out, common.seed) as run:
+    own = {"model": model, "data": data, "phases": phases, "against": against, "weights": weights, "head": head}
+    with Run("dynamics", common.config(**own, **loading), common.out, common.seed) as run:
+        given = None if phases == AUTO else Phases.parse(phases)
         teacher = load_teacher(model, common.size, weights, head, common.device)
         if given is not None:
             given.check_depth(teacher.depth)
+        others = {name: _alike(name, teacher, common) for name in against}
         pictures = load_images(
             data, teacher, None, common.images or IMAGES, batch_size=common.batch, seed=common.seed, **loading
         )
-        if len(pictures) < 2:
-            raise DataError(
-                f"dynamics are fitted on one half of the images and judged on the other: {len(pictures)} is too few"
-            )
-        images = Tracked(pictures, "dynamics", common.progress)
-        body = measured(teacher, images, given, common.seed)
-        about = {"model": model, "data": data, "phases": None if given is None else str(given)}
-        n = body.pop("n")
-        return run.finish({**about, **body, "damaged": pictures.damaged}, images=n, layers=teacher.depth)
+        halves = pictures.halves()
+        found = {
+            name: surveyed(flow, halves, given, f"dynamics of {name}", common, PUSHED, STRETCHED)
+            for name, flow in {model: teacher, **others}.items()
+        }
+        body = {
+            "model": model,
+            "data": data,
+            **describe_dynamics(found[model], pictures.classes),
+            "claims": claims(found[model]),
+            "against": _against(found, pictures.classes),
+            "damaged": [damage for half in halves for damage in half.damaged],
+            "figures": draw(run, found, pictures.classes),
+        }
+        return run.finish(body, images=found[model].n, layers=teacher.depth)
 
 
-def measured(teacher: Teacher, images: Any, phases: Phases | None, seed: int = 0) -> dict[str, Any]:
-    """Run all measures in two passes over the images, and the dear ones on a few."""
-    labelled = images.classes is not None
-    norms, gamma, speed, ranks, coherence = Norms(), Convergence(), Speed(), UpdateRanks(), Coherence()
-    pooled, means = PooledDMD(), ClassMeans()
-    first: list[Measure] = [norms, gamma, speed, ranks, coherence, Half(pooled, 0)]
-    observe(teacher, images, *first, *([means] if labelled else []))
-    modes = pooled.result()
-    error, basins = DMDError(modes), BasinMeasure(means)
-    observe(teacher, images, Half(error, 1), *([basins] if labelled else []))
-    speeds = speed.result(seed)
-    body: dict[str, Any] = {"n": speeds.n}
-    for name, values in (("norm", norms.result(seed)), ("gamma", gamma.result(seed)), ("speed", speeds),
-                         ("speed_std", speed.spread(seed)), *ranks.result(seed).items(),
-                         ("coherence", coherence.result(seed))):  # fmt: skip
-        body |= described(name, values)
-    body["coherence_floor"] = coherence.floor
-    body["settled_layer"] = {group: layer for group, (layer, _) in gamma.settled(seed).items()}
-    body["settled_layer_ci"] = {group: list(ends) for group, (_, ends) in gamma.settled(seed).items()}
-    body["dmd"] = describe_dmd(modes, error, {group: _walk(speeds.mean[group], teacher.width, seed) for group in modes})
-    body["basins"] = describe_basins(basins.result(seed)) if labelled else None
-    few = next(iter(images))
-    body |= describe_pushes(push(teacher, [few.pixels[:PUSHED]], seed=seed))
-    body["speed_at_boundaries"], body["lyapunov"] = None, None
-    if phases is not None:
-        tests = {group: boundary_test(values, phases) for group, values in speeds.mean.items()}
-        body["speed_at_boundaries"] = {group: None if test is None else asdict(test) for group, test in tests.items()}
-        body["lyapunov"] = asdict(expansion(teacher, [few.pixels[:STRETCHED]], phases, seed=seed))
-    if isinstance(teacher.module, RaptorModel):
-        body["beyond"] = asdict(settle(teacher, [few.pixels[:PUSHED]], seed=seed))
-    return body
+def _alike(name: str, teacher: Teacher, common: Common) -> Teacher:
+    """Load a model whose curves can be laid beside those of the first."""
+    other = load_teacher(name, teacher.image_size, device=common.device)
+    for what, one, two in (("tokens", teacher.layout, other.layout), ("depth", teacher.depth, other.depth)):
+        if one != two:
+            raise OptionError(f"{name!r} cannot be laid beside this model: its {what} is {two}, not {one}")
+    return other
 
 
-def _walk(speeds: list[float], width: int, seed: int, images: int = 500) -> dict[str, float]:
-    """Return what the same fit gives of a walk without memory that is as fast."""
-    pooled, layout = PooledDMD(), TokenLayout(0, 0, (1, 1))
-    fitted, other = (Motion(random_walk(speeds, width, images, seed + part), layout) for part in (0, 1))
-    pooled.add(fitted)
-    modes = pooled.result()
-    error = DMDError(modes)
-    error.add(other)
-    radius, median = modes["patch"].spectral_radius, modes["patch"].median_modulus
-    return {
-        "spectral_radius": radius, "median_modulus": median, "one_step_error": error.one["patch"].mean().mean().item(),
-    }  # fmt: skip
+def surveyed(
+    flow: Teacher, halves: Halves, given: Phases | None, label: str, common: Common, pushed: int, stretched: int
+) -> Dynamics:
+    """Measure one model; without phases, those of a surrogate are its own and those of a teacher are found."""
+    tracked = (Tracked(halves[0], label, common.progress), Tracked(halves[1], label, common.progress))
+    surrogate = flow.module if isinstance(flow.module, RaptorModel) else None
+    if given is None and surrogate is not None:
+        given = surrogate.surrogate.raptor.phases
+    if given is not None:
+        cuts = {GIVEN: given}
+    else:
+        given, cuts = cuts_of(flow, tracked[0], common.seed)
+    return survey(flow, tracked, given, cuts, surrogate is not None, common.seed, pushed, stretched)
+
+
+def cuts_of(flow: DepthFlow, images: Any, seed: int = 0) -> tuple[Phases, dict[str, Phases]]:
+    """Find phases on images; return them, and beside them those of each token group for as many phases."""
+    found = find_phases(flow, images, seed=seed)
+    assert found.measured is not None
+    k = found.k
+    groups = {
+        group: segment(found.measured.without_embedding(group).mean().numpy(), k).phases for group in flow.layout.slices
+    }
+    return found.phases, {found.group: found.phases, **groups}
+
+
+def _against(found: dict[str, Dynamics], classes: tuple[str, ...] | None) -> dict[str, Any] | None:
+    """Return the other models' dynamics, and how far all pairs are apart."""
+    if len(found) == 1:
+        return None
+    others = list(found)[1:]
+    apart = {
+        f"{one} | {other}": {
+            name: {group: asdict(distance) for group, distance in by_group.items()}
+            for name, by_group in distances(found[one], found[other]).items()
+        }
+        for one, other in combinations(found, 2)
+    }
+    return {"models": {name: describe_dynamics(found[name], classes) for name in others}, "distances": apart}
+
+
+def draw(run: Run, found: dict[str, Dynamics], classes: tuple[str, ...] | None) -> list[str]:
+    """Draw all figures into the run directory, each with its numbers beside it."""
+    if run.out is None:
+        return []
+    from raptor.report import drawing, dynamics_figures
+
+    run.begin()
+    first, *others = found
+    figures = dynamics_figures.figures(found[first], first, classes)
+    if others:
+        figures |= dynamics_figures.side_by_side(found)
+    return [drawing.save(figure.chart, run, name, figure.rows) for name, figure in figures.items()]

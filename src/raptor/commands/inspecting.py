@@ -60,6 +60,6 @@ def look(run: Run, teacher: Teacher, data: str, *, progress: Console, **loading:
     if run.out is not None:
         from raptor.report import drawing, layer_figures
 
-        chart = layer_figures.norms(norms, f"Norms by layer: {teacher.name}")
-        body["figures"] = [drawing.save(chart, run, "norms")]
+        figure = layer_figures.by_layer(norms, f"Norms by layer: {teacher.name}", layer_figures.NORM)
+        body["figures"] = [drawing.save(figure.chart, run, "norms", figure.rows)]
     return body

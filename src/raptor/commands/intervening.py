@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from raptor.data import data_for, load_images
-from raptor.interventions import intervene
+from raptor.interventions import Contrast, Effect, intervene
 from raptor.models.teachers import load_teacher
 from raptor.options import Common
 from raptor.phases import Phases
@@ -39,7 +39,7 @@ def intervene_in(
         batches = track(pictures, len(pictures), "interventions", common.progress)
         found, own = intervene(teacher, batches, given, most, common.seed)
         measured = "accuracy" if teacher.head is not None and pictures.classes is not None else "cosine"
-        body = {
+        body: dict[str, Any] = {
             "model": model,
             "data": data,
             "phases": str(given),
@@ -48,4 +48,16 @@ def intervene_in(
             **{name: {str(n): asdict(one) for n, one in by_n.items()} for name, by_n in found.items()},
             "damaged": pictures.damaged,
         }
-        return run.finish(body, images=len(pictures) - len(pictures.damaged), layers=teacher.depth)
+        seen = len(pictures) - len(pictures.damaged)
+        body["figures"] = _draw(run, found, own, measured, f"Layers changed: {teacher.name}", seen)
+        return run.finish(body, images=seen, layers=teacher.depth)
+
+
+def _draw(run: Run, found: dict[str, dict[int, Contrast]], own: Effect, measure: str, title: str, n: int) -> list[str]:
+    if run.out is None:
+        return []
+    from raptor.report import drawing, intervention_figures
+
+    run.begin()
+    figure = intervention_figures.interventions(found, own, measure, title, n, run.seed)
+    return [drawing.save(figure.chart, run, "interventions", figure.rows)]

@@ -163,6 +163,14 @@ class Images:
         tenth = set(random.Random(SPLIT_SEED).sample(range(n), max(1, n // 10)))
         return self._part([i for i in range(n) if i not in tenth]), self._part(sorted(tenth))
 
+    def halves(self) -> tuple[Images, Images]:
+        """Part the set in two halves that are drawn once for all: folders come sorted by class."""
+        n = len(self)
+        if n < 2:
+            raise DataError(f"{n} image is too few to fit on one and judge on another")
+        first = set(random.Random(SPLIT_SEED).sample(range(n), (n + 1) // 2))
+        return self._part(sorted(first)), self._part([i for i in range(n) if i not in first])
+
     def some(self, n: int) -> Images:
         """Return at most n of the images, drawn once for all: folders come sorted by class."""
         return self._part(sorted(random.Random(SPLIT_SEED).sample(range(len(self)), min(n, len(self)))))

@@ -10,13 +10,14 @@ from torch.nn.functional import interpolate
 
 from raptor.data import scene_atlas, scene_layout, scenes
 from raptor.data.batch import Batch
+from raptor.errors import DataError
 from raptor.preprocessing import Preprocessing
 
 DEFAULT_IMAGES = 10_000  # a split has no end, so that something must be said
 
 
 class SceneImages:
-    """The first `n` scenes of a split.
+    """Scenes of a split, one after the other.
 
     Parameters
     ----------
@@ -28,14 +29,19 @@ class SceneImages:
         Number of scenes.
     batch_size
         Images a batch.
+    first
+        Number of the first of them.
     """
 
     classes = scene_atlas.CLASSES
     mask_classes = ("background", *scene_atlas.CLASSES)
     damaged: tuple[()] = ()
 
-    def __init__(self, preprocessing: Preprocessing, split: str, n: int = DEFAULT_IMAGES, batch_size: int = 32):
+    def __init__(
+        self, preprocessing: Preprocessing, split: str, n: int = DEFAULT_IMAGES, batch_size: int = 32, first: int = 0
+    ):
         self.preprocessing, self.split, self.n, self.batch_size = preprocessing, split, n, batch_size
+        self.first = first
 
     def __len__(self) -> int:
         return self.n
@@ -48,20 +54,30 @@ class SceneImages:
     @property
     def keys(self) -> set[str]:
         """What tells the images from those of other sets."""
-        return {f"scenes:{self.split}/{index}" for index in range(self.n)}
+        return {f"scenes:{self.split}/{index}" for index in range(self.first, self.first + self.n)}
 
     def some(self, n: int) -> SceneImages:
         """Return at most n of the images; they come in no order."""
-        return SceneImages(self.preprocessing, self.split, min(n, self.n), self.batch_size)
+        return self._part(0, min(n, self.n))
+
+    def halves(self) -> tuple[SceneImages, SceneImages]:
+        """Part the set in two halves."""
+        if self.n < 2:
+            raise DataError(f"{self.n} image is too few to fit on one and judge on another")
+        middle = (self.n + 1) // 2
+        return self._part(0, middle), self._part(middle, self.n - middle)
+
+    def _part(self, start: int, n: int) -> SceneImages:
+        return SceneImages(self.preprocessing, self.split, n, self.batch_size, self.first + start)
 
     @property
     def identity(self) -> str:
         """What is in the set and how it is preprocessed."""
-        return f"scenes:{self.split}, the first {self.n}, {self.preprocessing}"
+        return f"scenes:{self.split}, {self.n} from number {self.first} on, {self.preprocessing}"
 
     def __iter__(self) -> Iterator[Batch]:
         for start in range(0, self.n, self.batch_size):
-            yield self.batch(np.arange(start, min(start + self.batch_size, self.n)))
+            yield self.batch(self.first + np.arange(start, min(start + self.batch_size, self.n)))
 
     def shuffled(self, first_step: int, batch_size: int, seed: int, part: tuple[int, int] = (0, 1)) -> Iterator[Batch]:
         """Yield training batches without end, from a step on; scenes come in no order, so none is made.
@@ -70,7 +86,8 @@ class SceneImages:
         """
         step = first_step
         while True:
-            yield self.batch(np.arange(step * batch_size, (step + 1) * batch_size)[part[0] :: part[1]] % self.n)
+            here = np.arange(step * batch_size, (step + 1) * batch_size)[part[0] :: part[1]]
+            yield self.batch(self.first + here % self.n)
             step += 1
 
     def batch(self, indices: np.ndarray) -> Batch:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 import torch
@@ -10,8 +9,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from raptor.device import doubled
-from raptor.dynamics.dmd import group_means
 from raptor.dynamics.motion import Motion
 from raptor.errors import DataError
 from raptor.resampling import BinnedMean
@@ -22,14 +19,14 @@ SEPARATED = 0.5  # share of a class's images that are nearest to their own mean,
 
 @dataclass(frozen=True)
 class Basins:
-    """Of one token group, by layer 0..L; angles in radians.
+    """Of one token group, by layer 0..L; angles in radians. Means are of one half of the images, the rest of the other.
 
     Parameters
     ----------
     within, between
         Mean angle of an image's direction to the mean direction of its own class, and to those of the others.
     nearest
-        Share of images whose nearest class mean is that of their own class, the means being those of other images.
+        Share of images whose nearest class mean is that of their own class.
     separated
         By class, the first layer from which on at least half of its images are nearest to its mean; None if never.
     low, high
@@ -47,85 +44,59 @@ class Basins:
     n: int
 
 
-class _Halves:
-    """Parts the images of each class in two, by turns: every class of two images is in both halves."""
-
-    def __init__(self) -> None:
-        self.seen: Counter[int] = Counter()
-
-    def of(self, label: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
-        """Return the half of each of the next images."""
-        found = []
-        for number in label.tolist():
-            found.append(self.seen[number] % 2)
-            self.seen[number] += 1
-        return torch.tensor(found)
-
-
 class ClassMeans:
-    """First pass: the sum of the unit group means of each class at each layer, of both halves of the images apart."""
+    """First half of the images: the sum of the unit group means of each class at each layer."""
 
     def __init__(self) -> None:
-        self.halves = _Halves()
-        self.sums: dict[str, Float[Tensor, "halves layers classes width"]] = {}
+        self.sums: dict[str, Float[Tensor, "layers classes width"]] = {}
 
     def add(self, motion: Motion) -> None:
         """Take in a batch."""
         label = _labels(motion)
-        half = self.halves.of(label)
-        for group in motion.layout.slices:
-            states = doubled(group_means(motion, group)).cpu()
-            old = self.sums.get(group, states.new_zeros(2, states.shape[1], 0, states.shape[2]))
-            classes = max(old.shape[2], int(label.max()) + 1)
-            new = states.new_zeros(2, states.shape[1], classes, states.shape[2])
-            new[:, :, : old.shape[2]] = old
-            for number in (0, 1):
-                new[number].index_add_(1, label[half == number], states[half == number].transpose(0, 1))
-            self.sums[group] = new
+        for group, states in motion.unit_means.items():
+            old = self.sums.get(group, states.new_zeros(states.shape[1], 0, states.shape[2]))
+            classes = max(old.shape[1], int(label.max()) + 1)
+            new = states.new_zeros(states.shape[1], classes, states.shape[2])
+            new[:, : old.shape[1]] = old
+            self.sums[group] = new.index_add_(1, label, states.transpose(0, 1))
 
 
 class BasinMeasure:
-    """Second pass: angles to the class means, an image being compared with those of the other half.
+    """Second half: angles to the class means of the first.
 
     Parameters
     ----------
     means
-        Of a first pass over the same images in the same order.
+        Of the other images.
     """
 
     def __init__(self, means: ClassMeans):
-        self.means, self.halves = means, _Halves()
+        self.centres = {group: normalize(sums, dim=-1) for group, sums in means.sums.items()}
+        first = next(iter(means.sums.values()))
+        self.there = first[0].norm(dim=-1) > 0  # classes that the other half has
         self.curves: dict[str, BinnedMean] = {}
         self.right: dict[str, Tensor] = {}
-        self.count: Tensor | None = None
+        self.count = torch.zeros(len(self.there), dtype=torch.long)
 
     def add(self, motion: Motion) -> None:
-        """Take in a batch."""
+        """Take in a batch; images of classes that the other half lacks are left out."""
         label = _labels(motion)
-        half = self.halves.of(label)
-        first = next(iter(self.means.sums.values()))
-        # Classes that the other half has; an image whose class it lacks, the only one of it, is left out.
-        there = (first[:, 0].norm(dim=-1) > 0).flip(0)[half]
-        kept = there[torch.arange(len(label)), label]
+        kept = label < len(self.there)
+        kept[kept.clone()] = self.there[label[kept]]
         if not kept.any():
             return
-        label, half, there = label[kept], half[kept], there[kept]
-        for group, sums in self.means.sums.items():
-            centres = normalize(sums, dim=-1).flip(0)[half]
-            states = doubled(group_means(motion, group)).cpu()[kept]
-            cosine = torch.einsum("bld,blcd->blc", states, centres).clamp(-1, 1)
-            curves = _curves(cosine.masked_fill(~there[:, None], NOT_THERE), label)
+        label = label[kept]
+        for group, centres in self.centres.items():
+            cosine = torch.einsum("bld,lcd->blc", motion.unit_means[group][kept], centres).clamp(-1, 1)
+            curves = _curves(cosine.masked_fill(~self.there, NOT_THERE), label)
             self.curves.setdefault(group, BinnedMean()).add(curves)
-            right = self.right.setdefault(group, torch.zeros(sums.shape[2], sums.shape[1], dtype=torch.float64))
+            right = self.right.setdefault(group, torch.zeros(len(self.there), len(centres), dtype=torch.float64))
             right.index_add_(0, label, curves[..., 2])
-        counts = torch.bincount(label, minlength=first.shape[2])
-        self.count = counts if self.count is None else self.count + counts
+        self.count += torch.bincount(label, minlength=len(self.there))
 
     def result(self, seed: int = 0) -> dict[str, Basins]:
         """Return the curves of each group."""
-        found: dict[str, Basins] = {}
-        if self.count is None:  # no class has two images
-            return found
+        found: dict[str, Basins] = {}  # empty where no class is in both halves
         for group, mean in self.curves.items():
             within, between, nearest = (values.tolist() for values in mean.mean().unbind(-1))
             low, high = mean.interval(seed=seed)

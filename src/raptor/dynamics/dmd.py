@@ -30,6 +30,8 @@ class Modes:
         All singular values of the states that it was fitted to, largest first.
     operator, basis
         The map is operator basis^T; the columns of the basis are orthonormal and span the states.
+    start
+        The mean state at the first layer.
     """
 
     eigenvalues: Complex[Tensor, " rank"]
@@ -37,6 +39,7 @@ class Modes:
     singular: Float[Tensor, " values"]
     operator: Float[Tensor, "width rank"]
     basis: Float[Tensor, "width rank"]
+    start: Float[Tensor, " width"]
 
     @property
     def spectral_radius(self) -> float:
@@ -48,8 +51,9 @@ class Modes:
         """The median modulus."""
         return self.eigenvalues.abs().median().item()
 
-    def amplitudes(self, start: Float[Tensor, " width"]) -> Complex[Tensor, " rank"]:
-        """Return how much of each mode is in a state."""
+    def amplitudes(self, start: Float[Tensor, " width"] | None = None) -> Complex[Tensor, " rank"]:
+        """Return how much of each mode is in a state, by default in the mean state at the first layer."""
+        start = self.start if start is None else start
         return torch.linalg.lstsq(self.modes, start.to(self.modes.dtype)[:, None]).solution[:, 0]
 
     def step(self, states: Float[Tensor, "states width"]) -> Float[Tensor, "states width"]:
@@ -67,20 +71,14 @@ def fit(before: Float[Tensor, "width pairs"], after: Float[Tensor, "width pairs"
     u, s, vh = torch.linalg.svd(before, full_matrices=False)
     kept = min(rank, int((s > s[0] * max(before.shape) * torch.finfo(s.dtype).eps).sum()))
     basis = u[:, :kept]
-    return _modes(basis, after @ (vh[:kept].T / s[:kept]), s)
+    return _modes(basis, after @ (vh[:kept].T / s[:kept]), s, before[:, 0])
 
 
-def _modes(basis: Tensor, operator: Tensor, singular: Tensor) -> Modes:
+def _modes(basis: Tensor, operator: Tensor, singular: Tensor, start: Tensor) -> Modes:
     eigenvalues, vectors = torch.linalg.eig(basis.T @ operator)
     order = eigenvalues.abs().argsort(descending=True)
     modes = operator.to(vectors.dtype) @ vectors[:, order]
-    return Modes(eigenvalues[order], modes, singular, operator, basis)
-
-
-def group_means(motion: Motion, group: str, normalised: bool = True) -> Float[Tensor, "batch layers width"]:
-    """Return the mean state of a group at each layer, of unit length unless told otherwise."""
-    means = torch.stack([states[:, motion.layout.where(group)].mean(dim=1) for states in motion.states], dim=1)
-    return normalize(means, dim=-1) if normalised else means
+    return Modes(eigenvalues[order], modes, singular, operator, basis, start)
 
 
 class PooledDMD:
@@ -96,30 +94,32 @@ class PooledDMD:
 
     def __init__(self, rank: int = RANK, normalised: bool = True):
         self.rank, self.normalised = rank, normalised
-        self.sums: dict[str, tuple[Tensor, Tensor]] = {}
+        self.sums: dict[str, list[Tensor]] = {}
         self.n = 0
 
     def add(self, motion: Motion) -> None:
         """Take in a batch."""
         for group in motion.layout.slices:
-            states = doubled(group_means(motion, group, self.normalised))
+            states = _states(motion, group, self.normalised)
             before, after = states[:, :-1].flatten(0, 1), states[:, 1:].flatten(0, 1)
-            new = (before.T @ before).cpu(), (after.T @ before).cpu()
+            new = [before.T @ before, after.T @ before, states[:, 0].sum(dim=0)]
             old = self.sums.get(group)
-            self.sums[group] = new if old is None else (old[0] + new[0], old[1] + new[1])
+            self.sums[group] = new if old is None else [one + other for one, other in zip(old, new, strict=True)]
         self.n += len(motion.states[0])
 
     def result(self) -> dict[str, Modes]:
         """Return the map of each group."""
         return {group: self._fit(*sums) for group, sums in self.sums.items()}
 
-    def _fit(self, own: Float[Tensor, "width width"], across: Float[Tensor, "width width"]) -> Modes:
+    def _fit(
+        self, own: Float[Tensor, "width width"], across: Float[Tensor, "width width"], start: Float[Tensor, " width"]
+    ) -> Modes:
         squares, vectors = torch.linalg.eigh(own)
         squares, vectors = squares.flip(0).clamp(min=0), vectors.flip(1)
         # Squares of singular values below rounding of the largest are not told from zero.
         kept = min(self.rank, int((squares > squares[0] * len(squares) * torch.finfo(squares.dtype).eps).sum()))
         basis = vectors[:, :kept]
-        return _modes(basis, across @ (basis / squares[:kept]), squares.sqrt())
+        return _modes(basis, across @ (basis / squares[:kept]), squares.sqrt(), start / self.n)
 
 
 class DMDError:
@@ -141,7 +141,7 @@ class DMDError:
     def add(self, motion: Motion) -> None:
         """Take in a batch."""
         for group, modes in self.modes.items():
-            states = doubled(group_means(motion, group, self.normalised)).cpu()
+            states = _states(motion, group, self.normalised)
             size = states[:, 1:].norm(dim=-1)
             once = modes.step(states[:, :-1].flatten(0, 1)).unflatten(0, (len(states), -1))
             rolled, again = [], states[:, 0]
@@ -151,6 +151,10 @@ class DMDError:
             for means, found in ((self.one, once), (self.many, torch.stack(rolled, dim=1))):
                 error = (found - states[:, 1:]).norm(dim=-1) / size
                 means.setdefault(group, BinnedMean()).add(error)
+
+
+def _states(motion: Motion, group: str, normalised: bool) -> Float[Tensor, "batch layers width"]:
+    return (motion.unit_means if normalised else motion.group_means)[group]
 
 
 def random_walk(

@@ -117,8 +117,9 @@ def _singular(
     # Forward derivatives are not there for fused attention; torch warns of a part of its own that they use.
     with sdpa_kernel(SDPBackend.MATH), warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
+        pull = vjp(forward, start)[1]
         for _ in range(iterations):
-            pulled = vjp(forward, start)[1](_rows(pushed(), copies))[0]
+            pulled = pull(_rows(pushed(), copies))[0]
             basis = torch.linalg.qr(_columns(pulled.detach(), batch, vectors))[0]
         return torch.linalg.svdvals(pushed())
 

@@ -73,10 +73,7 @@ class Speed:
 
     def add(self, motion: Motion) -> None:
         """Take in a batch."""
-        sums = zip(motion.directions, motion.directions[1:], strict=False)
-        chords = torch.stack([(before + after).norm(dim=-1) for before, after in sums], dim=1)
-        # In double precision, since a spread is a small difference of large squares.
-        angles = doubled(2 * torch.atan2(motion.update_norms, chords))
+        angles = doubled(motion.angles)  # since a spread is a small difference of large squares
         self.first.take(motion, angles)
         self.second.take(motion, angles.square())
 

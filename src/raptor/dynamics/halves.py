@@ -1,32 +1,35 @@
-"""Measures of every other image: what is fitted on one half is judged on the other."""
+"""Two halves of a set of images: what is fitted on one is judged on the other, and each image is run once."""
 
 from __future__ import annotations
 
-import torch
+from collections.abc import Iterable
+from dataclasses import fields, replace
+from typing import Any
 
-from raptor.dynamics.motion import Measure, Motion
+from torch import Tensor
+
+from raptor.errors import DataError
+
+Halves = tuple[Iterable[Any], Iterable[Any]]
 
 
-class Half:
-    """Gives a measure the even or the odd images alone.
+def in_halves(images: Any) -> Halves:
+    """Part images in two: those of `load_images` at random, once for all; of batches, every other one."""
+    if hasattr(images, "halves"):
+        found: Halves = images.halves()
+        return found
+    batches = list(images)
+    if len(batches) == 1 and len(batches[0]) > 1:
+        middle = (len(batches[0]) + 1) // 2
+        return [_rows(batches[0], slice(0, middle))], [_rows(batches[0], slice(middle, None))]
+    if len(batches) < 2:
+        raise DataError("what is fitted on one half of the images is judged on the other: at least two are needed")
+    return batches[::2], batches[1::2]
 
-    Parameters
-    ----------
-    measure
-        What takes them in.
-    which
-        0 for the first, third, fifth image and so on; 1 for the others.
-    """
 
-    def __init__(self, measure: Measure, which: int):
-        self.measure, self.which, self.n = measure, which, 0
-
-    def add(self, motion: Motion) -> None:
-        """Take in a batch."""
-        batch = len(motion.states[0])
-        kept = torch.arange(self.n, self.n + batch) % 2 == self.which
-        self.n += batch
-        if kept.any():
-            label = None if motion.label is None else motion.label[kept.to(motion.label.device)]
-            states = [state[kept.to(state.device)] for state in motion.states]
-            self.measure.add(Motion(states, motion.layout, label))
+def _rows(batch: Any, rows: slice) -> Any:
+    """Return some images of a batch, of pixels alone or with what is known of them."""
+    if isinstance(batch, Tensor):
+        return batch[rows]
+    values = {field.name: getattr(batch, field.name) for field in fields(batch)}
+    return replace(batch, **{name: None if value is None else value[rows] for name, value in values.items()})

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from raptor.device import doubled
 from raptor.flow import DepthFlow, layers_of, pixels_of, trajectory_size
 from raptor.tokens import TokenLayout
 
@@ -52,6 +53,27 @@ class Motion:
     def update_norms(self) -> Float[Tensor, "batch steps tokens"]:
         """Lengths of the updates: chords of the sphere."""
         return torch.stack([update.norm(dim=-1) for update in self.updates], dim=1)
+
+    @cached_property
+    def angles(self) -> Float[Tensor, "batch steps tokens"]:
+        """Angles between the directions of layers l and l + 1, of small ones too: arccos would lose them."""
+        sums = zip(self.directions, self.directions[1:], strict=False)
+        return 2 * torch.atan2(
+            self.update_norms, torch.stack([(one + other).norm(dim=-1) for one, other in sums], dim=1)
+        )
+
+    @cached_property
+    def group_means(self) -> dict[str, Float[Tensor, "batch layers width"]]:
+        """Mean state of each group at each layer, in double precision on the CPU."""
+        return {
+            group: doubled(torch.stack([states[:, where].mean(dim=1) for states in self.states], dim=1)).cpu()
+            for group, where in self.layout.slices.items()
+        }
+
+    @cached_property
+    def unit_means(self) -> dict[str, Float[Tensor, "batch layers width"]]:
+        """Those means on the unit sphere."""
+        return {group: normalize(means, dim=-1) for group, means in self.group_means.items()}
 
 
 @runtime_checkable

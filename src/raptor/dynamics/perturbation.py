@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from raptor.dynamics.geometry import angle
+from raptor.dynamics.ranking import rank_correlation
 from raptor.errors import LayerError, OptionError
 from raptor.flow import DepthFlow, layers_of, pixels_of
 from raptor.resampling import BinnedMean, percentile_interval
@@ -48,6 +49,11 @@ class Pushed:
     draws: int
     seed: int
 
+    @property
+    def n(self) -> int:
+        """Images that were pushed."""
+        return next(iter(self.ends.values())).n
+
     def sensitivity(self, pair: Pair) -> dict[str, Float[Tensor, "layers epsilons"]]:
         """Return the mean deviation at the end over epsilon and over its square, with the interval of the former.
 
@@ -83,6 +89,15 @@ class Pushed:
         after = int(below[0])
         before, then = angles[after - 1], angles[after]
         return after - 1 + ((before - angles[0] / 2) / (before - then)).item()
+
+    def basin_depth(self, group: str, gamma: Sequence[float], epsilon: float) -> tuple[float, float]:
+        """Return Spearman's correlation of return times with gamma over the layers of the push, and its p-value.
+
+        Gamma near 1 is read as deep in a basin: a correlation below 0 says that there directions return sooner. A
+        return that never comes ranks last.
+        """
+        times = [self.return_time((group, group), layer, epsilon) for layer in self.layers]
+        return rank_correlation(times, [gamma[layer] for layer in self.layers])
 
 
 def _slope(angles: Float[Tensor, "*draws layers"]) -> Float[Tensor, " *draws"]:

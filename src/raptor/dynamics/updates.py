@@ -14,6 +14,7 @@ from raptor.resampling import BinnedMean, percentile_interval
 BUDGET = 2**30  # bytes of second moments that are kept, in as many parts as fit
 RANK_DRAWS = 100  # each is an eigenvalue problem a step and group
 MOST_PARTS, FEWEST_PARTS = 32, 4  # parts of the images that intervals resample; below there are none
+TOGETHER = 4  # images that follow one another go to one part: fewer and larger products
 
 
 def ranks(second_moment: Float[Tensor, "*parts width width"]) -> dict[str, Float[Tensor, " *parts"]]:
@@ -50,13 +51,16 @@ class UpdateRanks:
         if not self.parts:
             one = 4 * len(groups) * steps * width**2
             self.parts = max(1, min(MOST_PARTS, BUDGET // one))
-            self.sums = {group: torch.zeros(self.parts, steps, width, width) for group in groups}
-        part = torch.arange(self.n, self.n + len(motion.updates[0])) % self.parts
-        for group, where in groups.items():
+            at = motion.updates[0].device
+            self.sums = {group: torch.zeros(self.parts, steps, width, width, device=at) for group in groups}
+        part = torch.arange(self.n, self.n + len(motion.updates[0])) // TOGETHER % self.parts
+        for number in part.unique().tolist():
+            of_part = (part == number).to(motion.updates[0].device)
             for step, update in enumerate(motion.updates):
-                for number in part.unique().tolist():
-                    rows = update[part == number][:, where].flatten(0, 1)
-                    self.sums[group][number, step] += (rows.T @ rows).cpu()
+                own = update if of_part.all() else update[of_part]
+                for group, where in groups.items():
+                    rows = own[:, where].flatten(0, 1).to(self.sums[group])
+                    self.sums[group][number, step].addmm_(rows.T, rows)
         self.n += len(part)
 
     def result(self, seed: int = 0) -> dict[str, ByLayer]:
@@ -76,10 +80,10 @@ class UpdateRanks:
         return results
 
     def _ranks(self, sums: Float[Tensor, "steps width width"]) -> dict[str, Tensor]:
-        return ranks(doubled(sums))
+        return ranks(doubled(sums).cpu())
 
     def _drawn(self, sums: Float[Tensor, "parts steps width width"], seed: int) -> dict[str, Tensor]:
-        used = min(self.n, self.parts)
+        used = min(-(-self.n // TOGETHER), self.parts)
         if used < FEWEST_PARTS:
             return {name: torch.full((1, sums.shape[1]), torch.nan) for name in ranks(torch.eye(2))}
         generator = torch.Generator().manual_seed(seed)

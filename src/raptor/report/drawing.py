@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +12,23 @@ from raptor.run import Run, to_json
 
 # Okabe and Ito's palette: told apart by colour-blind readers too.
 GROUP_COLOURS = {"cls": "#D55E00", "register": "#009E73", "patch": "#0072B2"}
+PALETTE = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#0072B2", "#D55E00", "#F0E442")
 WIDTH, HEIGHT = 420, 260
 SEQUENTIAL, DIVERGING = "cividis", "blueorange"  # both read the same with any colour vision
 
 
-def save(chart: Any, run: Run, name: str) -> str:
+@dataclass(frozen=True)
+class Figure:
+    """A chart, and its numbers: one row a mark."""
+
+    chart: Any
+    rows: list[dict[str, Any]]
+
+
+def save(chart: Any, run: Run, name: str, rows: list[dict[str, Any]] | None = None) -> str:
     """Write a figure as html, png, svg and pdf into the run's `figures/`; return the png's path within the run.
 
-    The html holds all that it needs: it opens from the disk without a network.
+    The html holds all that it needs: it opens from the disk without a network. Rows become a table beside it, .csv.
     """
     import vl_convert
 
@@ -27,7 +39,18 @@ def save(chart: Any, run: Run, name: str) -> str:
         "html": vl_convert.vegalite_to_html(spec, bundle=True).encode(),
         "png": vl_convert.vegalite_to_png(spec, scale=2.0),
     }
+    if rows is not None:
+        versions["csv"] = _table(rows).encode()
     for ending, content in versions.items():
         with run.file(f"figures/{name}.{ending}") as file:
             file.write(content)
     return str(Path("figures") / f"{name}.png")
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
+    """Return rows as comma-separated values, under all names that any row has."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()

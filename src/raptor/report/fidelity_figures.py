@@ -8,12 +8,10 @@ import altair as alt
 
 from raptor.fidelity_by_layer import Fidelity
 from raptor.phases import Phases
-from raptor.report.drawing import GROUP_COLOURS, HEIGHT, WIDTH
+from raptor.report.drawing import GROUP_COLOURS, HEIGHT, PALETTE, WIDTH
 
 STILL = "all, at rest"  # the surrogate that stands still at the input of each phase
 STILL_COLOUR = "#777777"
-# Okabe and Ito's, for surrogates side by side.
-COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#0072B2", "#D55E00")
 
 
 def by_group(found: Fidelity, phases: Phases, title: str) -> alt.LayerChart:
@@ -30,7 +28,7 @@ def by_group(found: Fidelity, phases: Phases, title: str) -> alt.LayerChart:
 def side_by_side(found: dict[str, Fidelity], title: str) -> alt.LayerChart:
     """Draw the R2 of all tokens for several surrogates of one teacher, measured on the same images."""
     rows = [row for name, one in found.items() for row in _rows(one, "r2", "all", name)]
-    lines = _lines(rows, list(found), list(COLOURS[: len(found)]), "surrogate")
+    lines = _lines(rows, list(found), list(PALETTE[: len(found)]), "surrogate")
     return _finished(lines, next(iter(found.values())), title)
 
 

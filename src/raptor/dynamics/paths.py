@@ -1,0 +1,137 @@
+"""Trajectories in the plane: the principal directions of all states on the sphere, and the paths of classes in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from raptor.dynamics.motion import Motion
+
+COMPONENTS = 3
+EXAMPLES = 60  # paths of single images that are kept
+
+
+@dataclass(frozen=True)
+class Principal:
+    """Principal directions of unit group means of all layers and images.
+
+    Parameters
+    ----------
+    centre
+        Their mean.
+    components
+        Rows, the direction of most variance first.
+    explained
+        Share of the variance along each.
+    """
+
+    centre: Float[Tensor, " width"]
+    components: Float[Tensor, "components width"]
+    explained: list[float]
+
+    def __call__(self, states: Float[Tensor, "*shape width"]) -> Float[Tensor, "*shape components"]:
+        """Return the coordinates of states."""
+        return (states - self.centre) @ self.components.T
+
+
+class PrincipalMeasure:
+    """First half of the images: two moments of each group stream, d and d x d."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.first: dict[str, Tensor] = {}
+        self.second: dict[str, Tensor] = {}
+
+    def add(self, motion: Motion) -> None:
+        """Take in a batch."""
+        for group, means in motion.unit_means.items():
+            rows = means.flatten(0, 1)
+            self.first[group] = self.first.get(group, 0) + rows.sum(dim=0)
+            self.second[group] = self.second.get(group, 0) + rows.T @ rows
+        self.n += len(motion.states) * len(motion.states[0])
+
+    def result(self) -> dict[str, Principal]:
+        """Return the directions of each group."""
+        return {group: self._principal(group) for group in self.first}
+
+    def _principal(self, group: str) -> Principal:
+        centre = self.first[group] / self.n
+        values, vectors = torch.linalg.eigh(self.second[group] / self.n - torch.outer(centre, centre))
+        values, vectors = values.flip(0).clamp(min=0), vectors.flip(1)
+        # An eigenvector has no sign of its own: the largest entry is made positive.
+        signs = vectors.gather(0, vectors.abs().argmax(dim=0, keepdim=True)).sign()
+        shares = (values / values.sum())[:COMPONENTS]
+        return Principal(centre, (vectors * signs).T[:COMPONENTS], shares.tolist())
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Of one token group, in the coordinates of its principal directions.
+
+    Parameters
+    ----------
+    classes
+        By class, its mean at the layers 0..L; with no labels, one path under -1.
+    spread
+        By class, the standard deviation over images in each coordinate.
+    count
+        By class, how many images.
+    examples
+        Class and path of some images.
+    explained
+        Share of the variance along each direction.
+    """
+
+    classes: dict[int, list[list[float]]]
+    spread: dict[int, list[list[float]]]
+    count: dict[int, int]
+    examples: list[tuple[int, list[list[float]]]]
+    explained: list[float]
+
+
+class PathsMeasure:
+    """Second half: the paths of classes, and of some images.
+
+    Parameters
+    ----------
+    principal
+        Directions of each group, of the other images.
+    """
+
+    def __init__(self, principal: dict[str, Principal]):
+        self.principal = principal
+        self.count: dict[int, int] = {}
+        self.first: dict[tuple[str, int], Tensor] = {}
+        self.second: dict[tuple[str, int], Tensor] = {}
+        self.examples: dict[str, list[tuple[int, list[list[float]]]]] = {group: [] for group in principal}
+
+    def add(self, motion: Motion) -> None:
+        """Take in a batch."""
+        batch = len(motion.states[0])
+        label = torch.full((batch,), -1) if motion.label is None else motion.label.cpu()
+        for group, principal in self.principal.items():
+            at = principal(motion.unit_means[group])
+            for number in label.unique().tolist():
+                own = at[label == number]
+                self.first[group, number] = self.first.get((group, number), 0) + own.sum(dim=0)
+                self.second[group, number] = self.second.get((group, number), 0) + own.square().sum(dim=0)
+            room = EXAMPLES - len(self.examples[group])
+            self.examples[group] += list(zip(label.tolist()[:room], at[:room].tolist(), strict=True))
+        for number in label.tolist():
+            self.count[number] = self.count.get(number, 0) + 1
+
+    def result(self) -> dict[str, Paths]:
+        """Return the paths of each group."""
+        found = {}
+        for group, principal in self.principal.items():
+            means = {number: self.first[group, number] / n for number, n in sorted(self.count.items())}
+            spread = {
+                number: (self.second[group, number] / self.count[number] - mean.square()).clamp(min=0).sqrt().tolist()
+                for number, mean in means.items()
+            }
+            classes = {number: mean.tolist() for number, mean in means.items()}
+            found[group] = Paths(classes, spread, dict(self.count), self.examples[group], principal.explained)
+        return found
