@@ -101,6 +101,22 @@ def test_streamed_ranks_are_those_of_the_whole_matrix():
     assert measure.result()["stable_rank"].mean["patch"][1] == pytest.approx(expected, rel=1e-4)
 
 
+def test_intervals_of_ranks_are_the_jackknifes():
+    flow, measure = toy.Contraction(3, 0.4), UpdateRanks()
+    images = pixels(32, 32, batch=20).double()
+    observe(flow, images.split(7), measure)
+    updates = raptor.rollout(flow, flow.embed(images)).updates()[:, 1, flow.layout.where("patch")]
+    without = []
+    for part in range(5):
+        left = torch.cat([updates[: 4 * part], updates[4 * part + 4 :]]).flatten(0, 1)
+        squares = torch.linalg.svdvals(left).square()
+        without.append((squares.sum() / squares[0]).item())
+    error = math.sqrt(4 / 5 * sum((value - np.mean(without)) ** 2 for value in without))
+    found = measure.result()["stable_rank"]
+    half = (found.high["patch"][1] - found.low["patch"][1]) / 2
+    assert half == pytest.approx(2.7764451 * error, rel=1e-3)  # the 97.5% point of Student's t with 4 degrees
+
+
 def test_a_common_shift_is_coherent_and_independent_ones_are_at_the_floor():
     torch.manual_seed(0)
     n, images, width = 64, 40, 128

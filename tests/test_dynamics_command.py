@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from raptor.commands import dynamics
-from raptor.dynamics import survey, updates
+from raptor.dynamics import survey
 from raptor.dynamics.expansion import expansion
 from raptor.dynamics.perturbation import push
 from vits import family
@@ -25,7 +25,6 @@ FIGURES = {
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
     """Everything is measured, on less."""
-    monkeypatch.setattr(updates, "RANK_DRAWS", 10)
     monkeypatch.setattr(survey, "expansion", partial(expansion, vectors=2, iterations=1))
     monkeypatch.setattr(survey, "push", partial(push, layers=(0, 6, 11), draws=1))
     monkeypatch.setattr(dynamics, "PUSHED", 2)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
 import raptor
 from raptor import demo
 from raptor.data import load_images
+from raptor.dynamics import survey
+from raptor.dynamics.expansion import expansion
 from raptor.evaluation import fidelity
 from raptor.models.pretrained import load_surrogate, with_teacher
 from raptor.models.teachers import SHIPPED_SURROGATES
@@ -51,7 +54,9 @@ def test_it_is_a_model_by_its_name(name, teacher):
 
 
 def test_the_demo_trains_one_and_shows_all(call, tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "LIVE_STEPS", 2)
+    for name, value in (("LIVE_STEPS", 2), ("PUSHED", 1), ("CHANGED", 8), ("ORDERS", 1)):
+        monkeypatch.setattr(demo, name, value)
+    monkeypatch.setattr(survey, "expansion", partial(expansion, vectors=2, iterations=1))
     code, out, err = call("demo", "--images", 24, "--out", tmp_path, "--device", "cpu")
     assert code == 0, err
     result = json.loads((tmp_path / "result.json").read_text())
@@ -62,4 +67,8 @@ def test_the_demo_trains_one_and_shows_all(call, tmp_path, monkeypatch):
     for one in result["surrogates"]:
         assert one["images"] == 24
         assert one["label"] in out
-    assert {"verdict", "norm", "figures"} <= set(result)
+    assert {"verdict", "figures"} <= set(result)
+    assert result["interventions"]["replace"]["1"]["intra"]["orders"] == 1
+    assert set(result["dynamics"]["against"]["distances"]) == {"scenes | scenes:k3"}
+    assert all((tmp_path / figure).exists() for figure in result["figures"])
+    assert "the paper's claim" in out

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from raptor.commands.distilling import distill_with_bar
-from raptor.commands.inspecting import look
+from raptor.commands.dynamics import side_by_side
+from raptor.commands.intervening import change_layers
 from raptor.commands.phases import phases_of
 from raptor.data import load_images
 from raptor.evaluation import Evaluation, fidelity
 from raptor.fidelity_result import describe_fidelity
+from raptor.inspection import inspect
 from raptor.models.pretrained import load_surrogate, with_teacher
 from raptor.models.surrogate import Surrogate
 from raptor.models.teachers import SHIPPED_SURROGATES, load_teacher
@@ -22,8 +24,11 @@ from raptor.report import drawing, fidelity_figures
 from raptor.run import Run
 from raptor.training.recipes import distillation_named
 
-IMAGES = 512
-LIVE_K, LIVE_STEPS, LIVE_BATCH = 3, 60, 16  # under a minute of two cores
+IMAGES = 256
+LIVE_K, LIVE_STEPS, LIVE_BATCH = 3, 30, 16  # under half a minute of two cores
+BESIDE = "scenes:k3"  # the surrogate whose dynamics are laid beside those of its teacher
+PUSHED, STRETCHED = 4, 1  # images of the dear measures
+CHANGED, ORDERS = 32, 2  # images and orders of either kind of the experiments on layers
 
 
 def run_demo(out: Path, common: Common) -> dict[str, Any]:
@@ -32,9 +37,9 @@ def run_demo(out: Path, common: Common) -> dict[str, Any]:
     loading = {"images": images, "batch_size": common.batch}
     with Run("demo", {**common.config(data="scenes"), "images": images}, out, common.seed) as run:
         teacher = load_teacher("scenes", device=common.device)
-        inspected = look(run, teacher, "scenes", progress=common.progress, **loading)
+        inspected = inspect(teacher)
         phases, found = phases_of(run, teacher, "scenes", common.progress, {}, loading)
-        figures = [*inspected.pop("figures"), *phases.pop("figures")]
+        figures = phases.pop("figures")
         made = {f"live, {LIVE_STEPS} + {LIVE_STEPS} steps": _live(teacher, found.segmentation.by_k[LIVE_K][0], common)}
         for name, folder in SHIPPED_SURROGATES.items():
             made[f"shipped, {name}"] = with_teacher(load_surrogate(folder), teacher)
@@ -43,8 +48,24 @@ def run_demo(out: Path, common: Common) -> dict[str, Any]:
         chart = fidelity_figures.side_by_side(by_layer, "Surrogates of the ViT that ships")
         figures.append(drawing.save(chart, run, "surrogates"))
         surrogates = [_described(label, made[label].phases, one) for label, one in measured.items()]
-        body = {**inspected, **phases, "figures": figures, "surrogates": surrogates}
+        dynamics = _dynamics(run, teacher, images, common)
+        changed = _changed(run, teacher, found.segmentation.by_k[LIVE_K][0], common)
+        figures += [*dynamics.pop("figures"), *changed.pop("figures")]
+        more = {"surrogates": surrogates, "dynamics": dynamics, "interventions": changed}
+        body = {**inspected, **phases, "figures": figures, **more}
         return run.finish(body, images, teacher.depth)
+
+
+def _dynamics(run: Run, teacher: Teacher, images: int, common: Common) -> dict[str, Any]:
+    """Depth as a dynamical system, of the teacher and of a surrogate beside it; pushes and exponents on few images."""
+    flows = {"scenes": teacher, BESIDE: load_teacher(BESIDE, device=common.device)}
+    pictures = load_images("scenes", teacher, None, images, batch_size=common.batch)
+    return side_by_side(run, flows, pictures, None, common, PUSHED, STRETCHED)
+
+
+def _changed(run: Run, teacher: Teacher, phases: Phases, common: Common) -> dict[str, Any]:
+    pictures = load_images("scenes", teacher, None, CHANGED, batch_size=common.batch)
+    return change_layers(run, teacher, pictures, phases, ORDERS, common)
 
 
 def _live(teacher: Teacher, phases: Phases, common: Common) -> Surrogate:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from raptor.dynamics_printing import print_claims, print_interventions
 from raptor.formatting import number
 
 
@@ -16,6 +17,8 @@ def print_demo(console: Console, result: dict[str, Any], out: Path) -> None:
     print_inspection(console, result, None)
     print_phases(console, result, out)
     _print_surrogates(console, result["surrogates"])
+    print_claims(console, result["dynamics"]["claims"])
+    print_interventions(console, result["interventions"], None)
 
 
 def _print_surrogates(console: Console, surrogates: list[dict[str, Any]]) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from raptor.data import data_for, load_images
+from raptor.data.images import Images
+from raptor.data.scene_images import SceneImages
 from raptor.dynamics.halves import Halves
 from raptor.dynamics.likeness import distances
 from raptor.dynamics.survey import GIVEN, PUSHED, STRETCHED, Dynamics, survey
@@ -50,21 +52,34 @@ def dynamics_of(
         pictures = load_images(
             data, teacher, None, common.images or IMAGES, batch_size=common.batch, seed=common.seed, **loading
         )
-        halves = pictures.halves()
-        found = {
-            name: surveyed(flow, halves, given, f"dynamics of {name}", common, PUSHED, STRETCHED)
-            for name, flow in {model: teacher, **others}.items()
-        }
-        body = {
-            "model": model,
-            "data": data,
-            **describe_dynamics(found[model], pictures.classes),
-            "claims": claims(found[model]),
-            "against": _against(found, pictures.classes),
-            "damaged": [damage for half in halves for damage in half.damaged],
-            "figures": draw(run, found, pictures.classes),
-        }
-        return run.finish(body, images=found[model].n, layers=teacher.depth)
+        body = side_by_side(run, {model: teacher, **others}, pictures, given, common, PUSHED, STRETCHED)
+        return run.finish({"model": model, "data": data, **body}, images=body["images"], layers=teacher.depth)
+
+
+def side_by_side(
+    run: Run,
+    flows: dict[str, Teacher],
+    pictures: Images | SceneImages,
+    given: Phases | None,
+    common: Common,
+    pushed: int,
+    stretched: int,
+) -> dict[str, Any]:
+    """Measure models on the same images, the first one being what the others are laid beside, and draw them."""
+    halves = pictures.halves()
+    found = {
+        name: _surveyed(flow, halves, given, f"dynamics of {name}", common, pushed, stretched)
+        for name, flow in flows.items()
+    }
+    first = next(iter(found.values()))
+    return {
+        **describe_dynamics(first, pictures.classes),
+        "images": first.n,
+        "claims": claims(first),
+        "against": _against(found, pictures.classes),
+        "damaged": [damage for half in halves for damage in half.damaged],
+        "figures": _draw(run, found, pictures.classes),
+    }
 
 
 def _alike(name: str, teacher: Teacher, common: Common) -> Teacher:
@@ -76,7 +91,7 @@ def _alike(name: str, teacher: Teacher, common: Common) -> Teacher:
     return other
 
 
-def surveyed(
+def _surveyed(
     flow: Teacher, halves: Halves, given: Phases | None, label: str, common: Common, pushed: int, stretched: int
 ) -> Dynamics:
     """Measure one model; without phases, those of a surrogate are its own and those of a teacher are found."""
@@ -117,7 +132,7 @@ def _against(found: dict[str, Dynamics], classes: tuple[str, ...] | None) -> dic
     return {"models": {name: describe_dynamics(found[name], classes) for name in others}, "distances": apart}
 
 
-def draw(run: Run, found: dict[str, Dynamics], classes: tuple[str, ...] | None) -> list[str]:
+def _draw(run: Run, found: dict[str, Dynamics], classes: tuple[str, ...] | None) -> list[str]:
     """Draw all figures into the run directory, each with its numbers beside it."""
     if run.out is None:
         return []

@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from raptor.data import data_for, load_images
+from raptor.data.images import Images
+from raptor.data.scene_images import SceneImages
 from raptor.interventions import Contrast, Effect, intervene
 from raptor.models.teachers import load_teacher
+from raptor.models.teachers.teacher import Teacher
 from raptor.options import Common
 from raptor.phases import Phases
 from raptor.progress import track
@@ -36,21 +39,27 @@ def intervene_in(
         given.check_depth(teacher.depth)
         n = common.images or IMAGES
         pictures = load_images(data, teacher, None, n, batch_size=common.batch, seed=common.seed, **loading)
-        batches = track(pictures, len(pictures), "interventions", common.progress)
-        found, own = intervene(teacher, batches, given, most, common.seed)
-        measured = "accuracy" if teacher.head is not None and pictures.classes is not None else "cosine"
-        body: dict[str, Any] = {
-            "model": model,
-            "data": data,
-            "phases": str(given),
-            "measure": measured,
-            "untouched": asdict(own),
-            **{name: {str(n): asdict(one) for n, one in by_n.items()} for name, by_n in found.items()},
-            "damaged": pictures.damaged,
-        }
-        seen = len(pictures) - len(pictures.damaged)
-        body["figures"] = _draw(run, found, own, measured, f"Layers changed: {teacher.name}", seen)
-        return run.finish(body, images=seen, layers=teacher.depth)
+        body = change_layers(run, teacher, pictures, given, most, common)
+        return run.finish({"model": model, "data": data, **body}, images=body["images"], layers=teacher.depth)
+
+
+def change_layers(
+    run: Run, teacher: Teacher, pictures: Images | SceneImages, phases: Phases, most: int, common: Common
+) -> dict[str, Any]:
+    """Run all experiments on one model and draw them."""
+    batches = track(pictures, len(pictures), "interventions", common.progress)
+    found, own = intervene(teacher, batches, phases, most, common.seed)
+    measured = "accuracy" if teacher.head is not None and pictures.classes is not None else "cosine"
+    seen = len(pictures) - len(pictures.damaged)
+    return {
+        "phases": str(phases),
+        "images": seen,
+        "measure": measured,
+        "untouched": asdict(own),
+        **{name: {str(n): asdict(one) for n, one in by_n.items()} for name, by_n in found.items()},
+        "damaged": pictures.damaged,
+        "figures": _draw(run, found, own, measured, f"Layers changed: {teacher.name}", seen),
+    }
 
 
 def _draw(run: Run, found: dict[str, dict[int, Contrast]], own: Effect, measure: str, title: str, n: int) -> list[str]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import torch
 from jaxtyping import Float
+from scipy.special import stdtrit
 from torch import Tensor
 
 from raptor.device import doubled
 from raptor.dynamics.by_layer import ByLayer
 from raptor.dynamics.motion import Motion
-from raptor.resampling import BinnedMean, percentile_interval
+from raptor.resampling import LEVEL, BinnedMean
 
 BUDGET = 2**30  # bytes of second moments that are kept, in as many parts as fit
-RANK_DRAWS = 100  # each is an eigenvalue problem a step and group
-MOST_PARTS, FEWEST_PARTS = 32, 4  # parts of the images that intervals resample; below there are none
+MOST_PARTS, FEWEST_PARTS = 32, 4  # parts of the images that intervals come from; below there are none
 TOGETHER = 4  # images that follow one another go to one part: fewer and larger products
 
 
@@ -37,8 +37,8 @@ def ranks(second_moment: Float[Tensor, "*parts width width"]) -> dict[str, Float
 class UpdateRanks:
     """Ranks of the matrix of all updates of a group, of all tokens and images, at each step.
 
-    One second moment streams, d x d, for each step and group; images are parted so that intervals can resample them, in
-    as many parts as fit into a gigabyte.
+    One second moment streams, d x d, for each step and group; images are parted so that intervals can leave some out,
+    in as many parts as fit into a gigabyte.
     """
 
     def __init__(self) -> None:
@@ -64,33 +64,35 @@ class UpdateRanks:
         self.n += len(part)
 
     def result(self, seed: int = 0) -> dict[str, ByLayer]:
-        """Return the three ranks; there are no intervals where too few parts fit."""
-        found = {group: self._ranks(sums.sum(dim=0)) for group, sums in self.sums.items()}
-        drawn = {group: self._drawn(sums, seed) for group, sums in self.sums.items()}
+        """Return the three ranks; there are no intervals where too few parts fit.
+
+        Intervals are the jackknife's, by leaving out a part: a bootstrap would repeat images, which lowers ranks.
+        """
+        found = {group: ranks(doubled(sums.sum(dim=0)).cpu()) for group, sums in self.sums.items()}
+        errors = {group: self._errors(sums) for group, sums in self.sums.items()}
         results = {}
         for name in next(iter(found.values())):
-            ends = {group: percentile_interval(draws[name]) for group, draws in drawn.items()}
+            mean = {group: values[name] for group, values in found.items()}
             results[name] = ByLayer(
-                mean={group: values[name].tolist() for group, values in found.items()},
-                low={group: low.tolist() for group, (low, _) in ends.items()},
-                high={group: high.tolist() for group, (_, high) in ends.items()},
+                mean={group: value.tolist() for group, value in mean.items()},
+                low={group: (value - errors[group][name]).tolist() for group, value in mean.items()},
+                high={group: (value + errors[group][name]).tolist() for group, value in mean.items()},
                 n=self.n,
                 seed=seed,
             )
         return results
 
-    def _ranks(self, sums: Float[Tensor, "steps width width"]) -> dict[str, Tensor]:
-        return ranks(doubled(sums).cpu())
-
-    def _drawn(self, sums: Float[Tensor, "parts steps width width"], seed: int) -> dict[str, Tensor]:
+    def _errors(self, sums: Float[Tensor, "parts steps width width"]) -> dict[str, Float[Tensor, " steps"]]:
+        """Return half the width of each interval."""
         used = min(-(-self.n // TOGETHER), self.parts)
         if used < FEWEST_PARTS:
-            return {name: torch.full((1, sums.shape[1]), torch.nan) for name in ranks(torch.eye(2))}
-        generator = torch.Generator().manual_seed(seed)
-        draws = [
-            self._ranks(sums[torch.randint(used, (used,), generator=generator)].sum(dim=0)) for _ in range(RANK_DRAWS)
-        ]
-        return {name: torch.stack([draw[name] for draw in draws]) for name in draws[0]}
+            return {name: torch.full((sums.shape[1],), torch.nan) for name in ranks(torch.eye(2))}
+        whole = sums.sum(dim=0)
+        without = [ranks(doubled(whole - sums[part]).cpu()) for part in range(used)]
+        wide = float(stdtrit(used - 1, (1 + LEVEL) / 2)) * (used - 1) ** 0.5
+        return {
+            name: wide * torch.stack([one[name] for one in without]).std(dim=0, correction=0) for name in without[0]
+        }
 
 
 class Coherence:
