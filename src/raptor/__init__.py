@@ -26,6 +26,7 @@ _HOME = {
     "register_adapter": "raptor.models.teachers",
     "load_images": "raptor.data",
     "measure_dynamics": "raptor.dynamics.survey",
+    "intervene": "raptor.interventions",
     "layer_norms": "raptor.dynamics.geometry",
     "layer_similarity": "raptor.similarity",
     "segment": "raptor.segmentation",

@@ -30,7 +30,9 @@ def probe(
         str | None, typer.Option(help="classify, segment, depth, or several; default: all that there are labels for.")
     ] = None,
     eval_data: Annotated[str | None, typer.Option(help="Images to report on; by default the held-out split.")] = None,
-    eval_images: Annotated[int | None, typer.Option(min=1, help="How many to select and to report on.")] = None,
+    eval_images: Annotated[
+        int | None, typer.Option(min=1, help="How many to report on; at most 500 are selected on.")
+    ] = None,
     layer: Annotated[int | None, typer.Option(min=0, help="Whose states are read; default: the last.")] = None,
     lrs: Rates = None,
     seeds: Annotated[int, typer.Option(min=1, help="Trainings with seeds from --seed on.")] = 3,
@@ -72,7 +74,7 @@ def table1(
     untied: Annotated[str | None, typer.Option(help="Numbers of blocks whose untied controls to distil.")] = None,
     steps: Annotated[int, typer.Option(min=1, help="Of each stage, where a surrogate is distilled.")] = 1000,
     eval_data: Annotated[str | None, typer.Option(help="Images to report on; by default the held-out split.")] = None,
-    eval_images: Annotated[int, typer.Option(min=1, help="How many to select and to report on.")] = 2000,
+    eval_images: Annotated[int, typer.Option(min=1, help="How many to report on; at most 500 are selected on.")] = 2000,
     lrs: Rates = None,
     seeds: Annotated[int, typer.Option(min=1, help="Trainings with seeds from --seed on.")] = 3,
     epochs: Annotated[float | None, typer.Option(help="Passes over the images; default: the paper's.")] = None,

@@ -10,6 +10,7 @@ from raptor.data.scene_images import SceneImages
 from raptor.errors import DataError, OptionError
 
 ImageSet = Images | SceneImages
+SELECTED = 500  # images to select on at most: it is a choice among a few learning rates
 
 
 class ThreeSets(NamedTuple):
@@ -30,7 +31,8 @@ def load_three_sets(
 ) -> ThreeSets:
     """Load the train split, the split to report on, and one to select on.
 
-    The latter is the validation split, where that is neither of both; otherwise a tenth of the training images.
+    The latter is the validation split, where that is neither of both; otherwise a tenth of the training images. At most
+    500 images are selected on.
 
     Parameters
     ----------
@@ -58,11 +60,12 @@ def load_three_sets(
         )
     select: ImageSet | None = None
     if "validation" in names:
-        select = load_images(source, teacher, "validation", eval_images, **loading)
+        select = load_images(source, teacher, "validation", min(eval_images or SELECTED, SELECTED), **loading)
     if select is None or select.keys & (train.keys | report.keys):
         if not isinstance(train, Images):
             raise OptionError("scenes have three splits: train on scenes:train and report on scenes:test")
         train, select = train.parted()
+        select = select.some(SELECTED)
     for what, other in (("select", select), ("report", report)):
         for name in ("classes", "mask_classes"):
             if getattr(train, name) != getattr(other, name):
