@@ -48,6 +48,38 @@ def tied() -> alt.FacetChart:
     )
 
 
+def recipes() -> alt.VConcatChart:
+    """`default` in a quarter of the steps against `released`: R2 against steps and against seconds, a line a run.
+
+    Seconds are steps times those of a step, measured alone: runs beside one another slow each other down.
+    """
+    a_step = {point["recipe"]: point for point in _lines("step_seconds.jsonl")}
+    rows = []
+    for point in _lines("recipe_curves.jsonl"):
+        timed, first = a_step[point["recipe"]], point["steps"][0]
+        seconds = min(_step(point, first), first) * timed["stage1"]
+        seconds += int(point["step"]) * timed["stage2"] * (point["stage"] == "stage2")
+        name = point["recipe"] + (f", {point['lr']:g}" if point["recipe"] == "released" else "")
+        rows += [
+            {"name": f"{name}, {first} + {point['steps'][1]} steps", "run": f"{name} {point['seed']}",
+             "step": _step(point, first), "seconds": seconds, "r2": point[key], "what": what}
+            for key, what in (("r2_last", "last layer"), ("r2_mean", "mean over layers"))
+        ]  # fmt: skip
+    base = alt.Chart(alt.Data(values=rows)).mark_line(clip=True)
+    panels = [
+        base.encode(
+            x=alt.X(f"{x}:Q", title=title),
+            y=alt.Y("r2:Q", title="held-out R2", scale=alt.Scale(domain=[0, 1])),
+            color=alt.Color("name:N", title="recipe", legend=alt.Legend(labelLimit=240)),
+            detail="run:N",
+        )
+        .properties(width=280, height=200)
+        .facet(alt.Column("what:N", title=None))
+        for x, title in (("step", "steps of 32 images, both stages"), ("seconds", "seconds on two cores"))
+    ]
+    return alt.vconcat(*panels, title="`default` against `released`, k = 3, three seeds")
+
+
 def save(chart: Any, name: str) -> None:
     """Write a picture."""
     (DOCS / "figures" / f"{name}.png").write_bytes(vl_convert.vegalite_to_png(json.dumps(chart.to_dict()), scale=1.5))
@@ -55,3 +87,4 @@ def save(chart: Any, name: str) -> None:
 
 if __name__ == "__main__":
     save(tied(), "tied")
+    save(recipes(), "recipes")

@@ -40,7 +40,7 @@ class Segment(Task):
     reads = frozenset({"patch"})
     metrics = ("miou", "pixel_accuracy")
     best = ("miou", 1.0)
-    training = Training(epochs=10, batch_size=32, rates=(1e-3, 1e-2, 1e-1))
+    training = Training(epochs=10, batch_size=32, rates=(1e-3, 1e-2, 1e-1, 1.0))
 
     def __init__(self, frequency: Float[Tensor, " classes"]):
         self.frequency = frequency
