@@ -79,6 +79,12 @@ def test_an_image_of_a_class_that_the_other_half_lacks_is_left_out():
     assert 3 not in found.separated
 
 
+def test_one_class_has_no_other_to_be_apart_from():
+    states, label = planted(n=20)
+    found = measured(states, torch.zeros_like(label))["cls"]
+    assert all(math.isnan(value) for value in found.between)
+
+
 def test_batches_do_not_matter():
     one, other = (measured(*planted(), size=size)["cls"] for size in (16, 7))
     assert one.within == pytest.approx(other.within)

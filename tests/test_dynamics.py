@@ -11,10 +11,11 @@ import torch
 import raptor
 from raptor import toy
 from raptor.dynamics.boundaries import boundary_test
-from raptor.dynamics.dmd import DMDError, PooledDMD, fit, random_walk
+from raptor.dynamics.dmd import DMDError, PooledDMD, fit
 from raptor.dynamics.geometry import Convergence, Norms, Speed, angle
 from raptor.dynamics.motion import Motion, observe
 from raptor.dynamics.updates import Coherence, UpdateRanks, ranks
+from raptor.dynamics.walk import WalkMeasure, random_walk
 from raptor.phases import Phases
 from raptor.tokens import TokenLayout
 from vits import family, pixels
@@ -237,11 +238,44 @@ def test_a_map_is_judged_on_the_images_that_it_was_not_fitted_to():
 
 def test_a_random_walk_moves_as_fast_and_remembers_nothing():
     speeds = [0.3, 0.1, 0.5]
-    states = random_walk(speeds, width=64, images=200)
+    starts = torch.randn(200, 64, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    states = random_walk(starts, speeds)
     for before, after, speed in zip(states, states[1:], speeds, strict=False):
-        torch.testing.assert_close(angle(before, after), torch.full((200, 1), speed, dtype=torch.float64))
+        torch.testing.assert_close(angle(before, after), torch.full((200,), speed, dtype=torch.float64))
     first, second = states[1] - states[0], states[2] - states[1]
     assert torch.cosine_similarity(first, second, dim=-1).mean().item() == pytest.approx(0.0, abs=0.05)
+
+
+def test_the_walk_beside_a_flow_starts_where_it_does_and_is_as_fast():
+    """A rotation and its walk share starts and speed; the map of the one is exact, that of the other is not."""
+    flow, walk = toy.Rotation([0.4] * 6), WalkMeasure()
+    observe(flow, batches(40), walk)
+    for group, mean in walk.speeds.items():
+        assert mean.mean().tolist() == pytest.approx([0.4] * 6, abs=1e-9)
+        starts = torch.cat(walk.starts[group])
+        torch.testing.assert_close(random_walk(starts, [0.4])[0], starts)
+    found = walk.result()["cls"]
+    assert found.n == 40
+    assert found.one_step_error > 0.1
+
+
+def test_modes_are_not_made_of_rounding():
+    """A rotation of one image has rank 2, in single precision too."""
+    flow, pooled = toy.Rotation([0.4] * 6), PooledDMD()
+    observe(flow, [pixels(32, 32, batch=1)], pooled)
+    for modes in pooled.result().values():
+        assert len(modes.eigenvalues) == 2
+        assert modes.spectral_radius == pytest.approx(1.0, abs=1e-5)
+
+
+def test_ranks_are_not_made_of_rounding():
+    """Updates of rank 5 with equal singular values, summed in single precision at width 512."""
+    axes = torch.linalg.qr(torch.randn(512, 5, generator=torch.Generator().manual_seed(0)))[0].T
+    layout, measure = TokenLayout(0, 0, (1, 5)), UpdateRanks()
+    one = Motion([torch.zeros(40, 5, 512)] * 2, layout)
+    one.updates = [axes.expand(40, -1, -1)]
+    measure.add(one)
+    assert measure.result()["entropy_rank"].mean["patch"] == pytest.approx([5.0], rel=1e-3)
 
 
 def test_boundaries_against_all_other_placements():

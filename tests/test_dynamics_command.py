@@ -53,6 +53,7 @@ def test_keys(call, tmp_path):
         assert len(dmd["eigenvalues"]) == len(dmd["amplitudes"]) == dmd["rank"] <= 10
         assert len(dmd["one_step_error"]) == 12
         assert dmd["single_images"]["n"] == 48
+        assert len(dmd["single_images"]["spectral_radius_ci"]) == 2
         assert result["basins"][group]["n"] <= 24
         assert np.shape(next(iter(result["paths"][group]["classes"].values()))) == (13, 3)
         if count > 1:
@@ -62,6 +63,7 @@ def test_keys(call, tmp_path):
     assert np.shape(result["sensitivity"]["cls->patch"]["over_square"]) == (3, 5)
     # Cuts come from the other half of the images, of all tokens and of the other groups.
     assert set(result["speed_at_boundaries"]["cls"]) == {"all", "register", "patch"}
+    assert set(result["speed_at_boundaries"]["patch"]) == {"cls", "register"}
     phases = result["phases"].split("-")
     assert sum(map(int, phases)) == 12
     assert [len(phase) for phase in result["lyapunov"]["mean"]] == [2] * len(phases)
@@ -98,7 +100,7 @@ def test_images_without_labels_have_no_basins(call, flat):
     result = json.loads(out)
     assert (result["images"], result["basins"], result["phases"]) == (10, None, "7-5")
     assert list(result["paths"]["cls"]["classes"]) == ["all"]
-    assert len(result["beyond"]["speed"]["mean"]["cls"]) == 48
+    assert len(result["beyond"]["speed"]["cls"]) == 48
     assert result["figures"] == []
 
 
@@ -117,6 +119,7 @@ def test_mistakes_are_one_line(call, tmp_path, capfd):
         (("timm:vit_tiny_patch16_224",), "name some with --data"),
         (("scenes", "--images", 1), "1 image is too few"),
         (("scenes", "--images", 4, "--against", tmp_path), "cannot be laid beside"),
+        (("scenes", "--images", 4, "--against", "scenes"), "each once"),
     ):
         code, out, err = call("dynamics", *arguments)
         assert (code, out) == (2, "")

@@ -26,6 +26,14 @@ def test_keys(call, tmp_path):
     assert "interchange" in out
 
 
+def test_one_phase_has_no_orders_across_and_is_drawn_all_the_same(call, tmp_path):
+    options = ("--phases", "12", "--images", 2, "--most", 1, "--device", "cpu", "--out", tmp_path, "--json")
+    code, out, err = call("intervene", "scenes", *options)
+    assert code == 0, err
+    assert json.loads(out)["replace"]["1"]["inter"] is None
+    assert (tmp_path / "figures" / "interventions.png").exists()
+
+
 def test_mistakes_are_one_line(call):
     for arguments, said in (
         (("scenes", "--phases", "5-5"), "12"),

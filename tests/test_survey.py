@@ -40,6 +40,9 @@ def numbers(half):
 
 def test_halves_share_no_image_and_leave_none_out():
     first, second = in_halves([batch(4, 4 * i) for i in range(3)])
+    assert numbers(first) == numbers(first)
+    once = in_halves(batch(4, 4 * i) for i in range(3))
+    assert [numbers(half) for half in once] == [numbers(first), numbers(second)]
     assert (numbers(first), numbers(second)) == ([0, 1, 2, 3, 8, 9, 10, 11], [4, 5, 6, 7])
     first, second = in_halves([batch(5)])
     assert (numbers(first), numbers(second)) == ([0, 1, 2], [3, 4])
@@ -54,6 +57,7 @@ def test_halves_of_folders_are_drawn_and_those_of_scenes_are_other_scenes(flat):
         first, second = images.halves()
         paths = [[path for one in half for path in one.path] for half in (first, second)]
         assert len(first) == len(second) == 5
+        assert paths[0] != sorted(paths[0]) or "scenes:" in paths[0][0]  # the first of a half are of any class
         assert len({*paths[0], *paths[1]}) == 10
         assert (first.keys | second.keys, first.keys & second.keys) == (images.keys, set())
 
@@ -140,9 +144,11 @@ def test_return_times_are_ranked_against_gamma():
     gamma = [0.1 * layer for layer in range(9)]
     times = [pushed.return_time(("cls", "cls"), layer, 0.1) for layer in range(8)]
     assert math.inf in times
-    expected = spearmanr(times, gamma[:8])
-    assert pushed.basin_depth("cls", gamma, 0.1) == pytest.approx((expected.statistic, expected.pvalue))
-    assert all(map(math.isnan, pushed.basin_depth("cls", [0.5] * 9, 0.1)))
+    back = [layer for layer in range(8) if times[layer] < math.inf]
+    expected = spearmanr([times[layer] for layer in back], [gamma[layer] for layer in back])
+    # What late pushes have no time for says nothing of them.
+    assert pushed.basin_depth("cls", gamma, 0.1) == pytest.approx((expected.statistic, expected.pvalue, len(back)))
+    assert all(map(math.isnan, pushed.basin_depth("cls", [0.5] * 9, 0.1)[:2]))
 
 
 @pytest.fixture(scope="module")
@@ -188,8 +194,12 @@ def test_distances_are_of_the_curves(measured):
 
 
 def test_claims_say_what_does_not_hold(measured):
+    """All groups of a rotation are alike: there is no order to speak of."""
     found = {claim["text"]: claim for claim in claims(measured[0.2])}
-    assert not found["pushed trajectories bend back"]["held"]
+    assert found["pushed trajectories bend back"]["held"] is False
+    assert found["directions settle in the order registers, patches, cls"]["held"] is None
+    assert found["cls has the longest memory, then registers, then patches"]["held"] is None
+    assert found["eigenvalues of depth as one linear map lie in the unit disc"]["held"] is True
     boundary = found["tokens are faster where phases meet"]
     assert boundary["held"] is None  # one of five placements: no test of six layers can tell
     assert "0.200" in boundary["evidence"]

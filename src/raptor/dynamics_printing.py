@@ -26,7 +26,7 @@ def print_dynamics(console: Console, result: dict[str, Any], out: Path | None) -
         console.print(table)
         dmd, settled = result["dmd"][group], result["settled_layer"][group]
         console.print(
-            f"{group}: gamma above 0.9 from layer {settled} on; DMD of rank {dmd['rank']}: spectral radius "
+            f"{group}: gamma first above 0.9 at layer {settled}; DMD of rank {dmd['rank']}: spectral radius "
             f"{number(dmd['spectral_radius'])}, median modulus {number(dmd['median_modulus'])} (a walk without memory: "
             f"{number(dmd['random_walk']['spectral_radius'])}, {number(dmd['random_walk']['median_modulus'])})"
         )

@@ -7,7 +7,11 @@ from dataclasses import asdict
 from typing import Any
 
 from raptor.dynamics.basins import Basins
-from raptor.dynamics.paths import Paths
+from raptor.dynamics.dmd import SINGULAR
+from raptor.dynamics.expansion import Expansion
+from raptor.dynamics.fixed_points import Settling
+from raptor.dynamics.image_dmd import ImageModes
+from raptor.dynamics.paths import Paths, class_name
 from raptor.dynamics.survey import Dynamics
 from raptor.resampling import BinnedMean
 
@@ -18,7 +22,7 @@ def describe_dynamics(found: Dynamics, classes: Sequence[str] | None = None) -> 
     for name, values in found.curves.items():
         body |= {name: values.mean, f"{name}_ci": values.ci}
     for name, values in found.image_ranks.items():
-        body |= {f"image_{name}": values.mean, f"image_{name}_ci": values.ci}
+        body |= {f"image_{name}": values.mean, f"image_{name}_ci": values.ci, "image_ranks_of": values.n}
     body["coherence_floor"] = found.coherence_floor
     body["settled_layer"] = {group: layer for group, (layer, _) in found.settled.items()}
     body["settled_layer_ci"] = {group: list(ends) for group, (_, ends) in found.settled.items()}
@@ -31,24 +35,27 @@ def describe_dynamics(found: Dynamics, classes: Sequence[str] | None = None) -> 
         group: {source: None if test is None else asdict(test) for source, test in tests.items()}
         for group, tests in found.boundaries.items()
     }
-    body["lyapunov"] = None if found.expansion is None else asdict(found.expansion)
+    body["lyapunov"] = None if found.expansion is None else _lyapunov(found.expansion)
     if found.beyond is not None:
-        body["beyond"] = asdict(found.beyond)
+        body["beyond"] = _beyond(found.beyond)
     return body
 
 
-def _name(number: int, classes: Sequence[str] | None) -> str:
-    if number < 0:
-        return "all"
-    return str(number) if classes is None else classes[number]
+def _lyapunov(found: Expansion) -> dict[str, Any]:
+    return {"mean": found.mean, "mean_ci": [found.low, found.high], "n": found.n}
+
+
+def _beyond(found: Settling) -> dict[str, Any]:
+    speed = {"speed": found.speed.mean, "speed_ci": found.speed.ci, "n": found.speed.n}
+    return {**speed, "from_last": found.from_last, "settled": found.settled, "rate": found.rate}
 
 
 def _paths(paths: Paths, classes: Sequence[str] | None) -> dict[str, Any]:
     by_class = {
-        name: {_name(number, classes): value for number, value in getattr(paths, name).items()}
+        name: {class_name(number, classes): value for number, value in getattr(paths, name).items()}
         for name in ("classes", "spread", "count")
     }
-    examples = [{"class": _name(number, classes), "path": path} for number, path in paths.examples]
+    examples = [{"class": class_name(number, classes), "path": path} for number, path in paths.examples]
     return {"explained": paths.explained, **by_class, "examples": examples}
 
 
@@ -61,19 +68,25 @@ def _dmd(found: Dynamics) -> dict[str, Any]:
             "rank": len(one.eigenvalues),
             "spectral_radius": one.spectral_radius,
             "median_modulus": one.median_modulus,
-            "singular": one.singular[:32].tolist(),
-            **_errors("one_step_error", error.one[group]),
-            **_errors("rollout_error", error.many[group]),
+            "singular": one.singular[:SINGULAR].tolist(),
+            **_errors("one_step_error", error.one[group], found.seed),
+            **_errors("rollout_error", error.many[group], found.seed),
             "amplitudes": one.amplitudes().abs().tolist(),
             "random_walk": asdict(found.walks[group]),
-            "single_images": asdict(found.image_modes[group]),
+            "single_images": _single(found.image_modes[group]),
         }
         for group, one in found.modes.items()
     }
 
 
-def _errors(name: str, mean: BinnedMean) -> dict[str, Any]:
-    low, high = mean.interval()
+def _single(modes: ImageModes) -> dict[str, Any]:
+    body = asdict(modes)
+    ends = body.pop("ci")
+    return {**body, **{f"{name}_ci": list(values) for name, values in ends.items()}}
+
+
+def _errors(name: str, mean: BinnedMean, seed: int) -> dict[str, Any]:
+    low, high = mean.interval(seed=seed)
     return {name: mean.mean().tolist(), f"{name}_ci": [low.tolist(), high.tolist()]}
 
 
@@ -83,7 +96,7 @@ def _basins(found: dict[str, Basins], classes: Sequence[str] | None) -> dict[str
     for group, basins in found.items():
         body = asdict(basins)
         low, high = body.pop("low"), body.pop("high")
-        body["separated"] = {_name(number, classes): layer for number, layer in basins.separated.items()}
+        body["separated"] = {class_name(number, classes): layer for number, layer in basins.separated.items()}
         bodies[group] = body | {f"{name}_ci": [low[name], high[name]] for name in low}
     return bodies
 
@@ -110,8 +123,9 @@ def _pushes(found: Dynamics) -> dict[str, Any]:
                 "return_time": [
                     [pushed.return_time(pair, layer, eps) for eps in pushed.epsilons] for layer in pushed.layers
                 ],
-                "return_time_and_gamma": [value for value, _ in depths],
-                "return_time_and_gamma_p": [p for _, p in depths],
+                "return_time_and_gamma": [value for value, _, _ in depths],
+                "return_time_and_gamma_p": [p for _, p, _ in depths],
+                "return_time_and_gamma_layers": [n for _, _, n in depths],
             }
     about = {
         "layers": list(pushed.layers),

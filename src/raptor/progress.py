@@ -71,5 +71,10 @@ class Tracked:
     def __len__(self) -> int:
         return len(self.images)
 
+    def halves(self) -> tuple[Tracked, Tracked]:
+        """Return both halves of the images, each with progress of its own."""
+        first, second = (Tracked(half, self.description, self.console) for half in self.images.halves())
+        return first, second
+
     def __iter__(self) -> Iterator[Any]:
         return track(self.images, len(self.images), self.description, self.console)

@@ -77,7 +77,10 @@ class BinnedMean:
     def interval(
         self, level: float = LEVEL, draws: int = DRAWS, seed: int = 0
     ) -> tuple[Float[Tensor, " *shape"], Float[Tensor, " *shape"]]:
-        """Return the low and high end of the percentile bootstrap interval over images."""
+        """Return the low and high end of the percentile bootstrap interval over images; one image has none."""
+        if self.n == 1:
+            nothing = torch.full_like(self.mean(), torch.nan)
+            return nothing, nothing
         return percentile_interval(self.resample(draws, seed), level)
 
 

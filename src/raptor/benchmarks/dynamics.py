@@ -13,7 +13,10 @@ BATCHES = 8  # of four images in either half: fits between the halves cost the s
 
 
 def dynamics_against_forward() -> Ratio:
-    """Norms, convergence, speed, paths and basins, ranks and coherence, DMD: all in one pass, against the bare pass."""
+    """Norms, convergence, speed, paths and basins, ranks and coherence, DMD: all in one pass, against the bare pass.
+
+    Intervals, which are made after it, cost the same for any number of images and are not in it.
+    """
     own, teacher, pixels = dinov2_small()
     batch = Batch(pixels, torch.arange(len(pixels)) % 2, None, None, [""] * len(pixels))
     half = [batch] * BATCHES

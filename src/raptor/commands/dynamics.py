@@ -10,13 +10,11 @@ from typing import Any
 from raptor.data import data_for, load_images
 from raptor.data.images import Images
 from raptor.data.scene_images import SceneImages
-from raptor.dynamics.halves import Halves
 from raptor.dynamics.likeness import distances
-from raptor.dynamics.survey import GIVEN, PUSHED, STRETCHED, Dynamics, survey
+from raptor.dynamics.survey import PUSHED, STRETCHED, Dynamics, measure_dynamics
 from raptor.dynamics_claims import claims
 from raptor.dynamics_result import describe_dynamics
 from raptor.errors import OptionError
-from raptor.flow import DepthFlow
 from raptor.models.pretrained import RaptorModel
 from raptor.models.teachers import load_teacher
 from raptor.models.teachers.teacher import Teacher
@@ -24,8 +22,7 @@ from raptor.options import Common
 from raptor.phases import Phases
 from raptor.progress import Tracked
 from raptor.run import Run
-from raptor.segmentation import segment
-from raptor.selection import AUTO, find_phases
+from raptor.selection import AUTO
 
 IMAGES = 1000  # unless told otherwise
 
@@ -48,6 +45,8 @@ def dynamics_of(
         teacher = load_teacher(model, common.size, weights, head, common.device)
         if given is not None:
             given.check_depth(teacher.depth)
+        if len({model, *against}) <= len(against):
+            raise OptionError("a model is laid beside others, each once: leave out what --against names twice")
         others = {name: _alike(name, teacher, common) for name in against}
         pictures = load_images(
             data, teacher, None, common.images or IMAGES, batch_size=common.batch, seed=common.seed, **loading
@@ -66,9 +65,8 @@ def side_by_side(
     stretched: int,
 ) -> dict[str, Any]:
     """Measure models on the same images, the first one being what the others are laid beside, and draw them."""
-    halves = pictures.halves()
     found = {
-        name: _surveyed(flow, halves, given, f"dynamics of {name}", common, pushed, stretched)
+        name: _surveyed(flow, pictures, given, f"dynamics of {name}", common, pushed, stretched)
         for name, flow in flows.items()
     }
     first = next(iter(found.values()))
@@ -77,7 +75,7 @@ def side_by_side(
         "images": first.n,
         "claims": claims(first),
         "against": _against(found, pictures.classes),
-        "damaged": [damage for half in halves for damage in half.damaged],
+        "damaged": pictures.damaged,
         "figures": _draw(run, found, pictures.classes),
     }
 
@@ -85,36 +83,29 @@ def side_by_side(
 def _alike(name: str, teacher: Teacher, common: Common) -> Teacher:
     """Load a model whose curves can be laid beside those of the first."""
     other = load_teacher(name, teacher.image_size, device=common.device)
-    for what, one, two in (("tokens", teacher.layout, other.layout), ("depth", teacher.depth, other.depth)):
+    for what, one, two in (
+        ("tokens", teacher.layout, other.layout),
+        ("depth", teacher.depth, other.depth),
+        ("mean and spread of images", _normalisation(teacher), _normalisation(other)),
+    ):
         if one != two:
             raise OptionError(f"{name!r} cannot be laid beside this model: its {what} is {two}, not {one}")
     return other
 
 
+def _normalisation(teacher: Teacher) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    return tuple(teacher.preprocessing.mean), tuple(teacher.preprocessing.std)
+
+
 def _surveyed(
-    flow: Teacher, halves: Halves, given: Phases | None, label: str, common: Common, pushed: int, stretched: int
+    flow: Teacher, pictures: Any, given: Phases | None, label: str, common: Common, pushed: int, stretched: int
 ) -> Dynamics:
     """Measure one model; without phases, those of a surrogate are its own and those of a teacher are found."""
-    tracked = (Tracked(halves[0], label, common.progress), Tracked(halves[1], label, common.progress))
     surrogate = flow.module if isinstance(flow.module, RaptorModel) else None
     if given is None and surrogate is not None:
         given = surrogate.surrogate.raptor.phases
-    if given is not None:
-        cuts = {GIVEN: given}
-    else:
-        given, cuts = cuts_of(flow, tracked[0], common.seed)
-    return survey(flow, tracked, given, cuts, surrogate is not None, common.seed, pushed, stretched)
-
-
-def cuts_of(flow: DepthFlow, images: Any, seed: int = 0) -> tuple[Phases, dict[str, Phases]]:
-    """Find phases on images; return them, and beside them those of each token group for as many phases."""
-    found = find_phases(flow, images, seed=seed)
-    assert found.measured is not None
-    k = found.k
-    groups = {
-        group: segment(found.measured.without_embedding(group).mean().numpy(), k).phases for group in flow.layout.slices
-    }
-    return found.phases, {found.group: found.phases, **groups}
+    images = Tracked(pictures, label, common.progress)
+    return measure_dynamics(flow, images, given or AUTO, surrogate is not None, common.seed, pushed, stretched)
 
 
 def _against(found: dict[str, Dynamics], classes: tuple[str, ...] | None) -> dict[str, Any] | None:

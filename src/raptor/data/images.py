@@ -105,6 +105,7 @@ class Images:
             self.workers = 0
         self.tolerated = TOLERATED * len(records)
         self._damaged: dict[int, dict[str, str]] = {}
+        self._of: tuple[Images, list[int]] | None = None  # the set that this is a part of, and which
 
     @property
     def classes(self) -> tuple[str, ...] | None:
@@ -155,21 +156,21 @@ class Images:
         """
         return self._load(endless(len(self), first_step, batch_size, seed, part), endless=True)
 
-    def parted(self) -> tuple[Images, Images]:
-        """Part the set: nine tenths, and a tenth that is drawn once for all."""
+    def parted(self, most: int) -> tuple[Images, Images]:
+        """Part the set: nine tenths or more, and a tenth, `most` at most, that is drawn once for all."""
         n = len(self)
         if n < 2:
             raise DataError(f"{n} image is too few to select on one that is not trained on")
-        tenth = set(random.Random(SPLIT_SEED).sample(range(n), max(1, n // 10)))
+        tenth = set(random.Random(SPLIT_SEED).sample(range(n), min(most, max(1, n // 10))))
         return self._part([i for i in range(n) if i not in tenth]), self._part(sorted(tenth))
 
     def halves(self) -> tuple[Images, Images]:
-        """Part the set in two halves that are drawn once for all: folders come sorted by class."""
+        """Part the set in two halves that are drawn once for all, each in no order: folders come sorted by class."""
         n = len(self)
         if n < 2:
             raise DataError(f"{n} image is too few to fit on one and judge on another")
-        first = set(random.Random(SPLIT_SEED).sample(range(n), (n + 1) // 2))
-        return self._part(sorted(first)), self._part([i for i in range(n) if i not in first])
+        order, middle = random.Random(SPLIT_SEED).sample(range(n), n), (n + 1) // 2
+        return self._part(order[:middle]), self._part(order[middle:])
 
     def some(self, n: int) -> Images:
         """Return at most n of the images, drawn once for all: folders come sorted by class."""
@@ -180,6 +181,7 @@ class Images:
             Subset(self.records, indices), self.preprocessing, self.batch_size, self.workers, self.allow_damaged
         )
         part.tolerated = self.tolerated  # as many damaged images as the whole set may have
+        part._of = (self, indices)
         return part
 
     def _load(self, batches: Iterable[list[int]], endless: bool = False) -> Iterator[Batch]:
@@ -212,12 +214,19 @@ class Images:
             if item.mistake:
                 raise DataError(item.mistake)
         bad = [item for item in items if item.damage]
-        self._damaged |= {item.index: {"path": item.name, "reason": item.damage} for item in bad}
+        for item in bad:
+            self._damage(item.index, {"path": item.name, "reason": item.damage})
         if bad and not self.allow_damaged and len(self._damaged) > self.tolerated:
             raise DamagedDataError(
                 f"{len(self._damaged)} of {len(self)} images cannot be read, more than {TOLERATED:.0%}; the first: "
                 f"{self._first()}. Remove or repair them, or skip them all with --allow-damaged"
             )
+
+    def _damage(self, index: int, what: dict[str, str]) -> None:
+        self._damaged[index] = what
+        if self._of is not None:
+            whole, indices = self._of
+            whole._damage(indices[index], what)
 
     def _first(self) -> str:
         first = self.damaged[0]

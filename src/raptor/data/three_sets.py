@@ -64,8 +64,7 @@ def load_three_sets(
     if select is None or select.keys & (train.keys | report.keys):
         if not isinstance(train, Images):
             raise OptionError("scenes have three splits: train on scenes:train and report on scenes:test")
-        train, select = train.parted()
-        select = select.some(SELECTED)
+        train, select = train.parted(SELECTED)
     for what, other in (("select", select), ("report", report)):
         for name in ("classes", "mask_classes"):
             if getattr(train, name) != getattr(other, name):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn.functional import normalize
+from torch.nn.functional import normalize, pad
 
 from raptor.dynamics.motion import Motion
 from raptor.errors import DataError
@@ -54,11 +54,10 @@ class ClassMeans:
         """Take in a batch."""
         label = _labels(motion)
         for group, states in motion.unit_means.items():
-            old = self.sums.get(group, states.new_zeros(states.shape[1], 0, states.shape[2]))
-            classes = max(old.shape[1], int(label.max()) + 1)
-            new = states.new_zeros(states.shape[1], classes, states.shape[2])
-            new[:, : old.shape[1]] = old
-            self.sums[group] = new.index_add_(1, label, states.transpose(0, 1))
+            sums = self.sums.get(group, states.new_zeros(states.shape[1], 0, states.shape[2]))
+            if (more := int(label.max()) + 1 - sums.shape[1]) > 0:
+                sums = pad(sums, (0, 0, 0, more))
+            self.sums[group] = sums.index_add_(1, label, states.transpose(0, 1))
 
 
 class BasinMeasure:
@@ -118,7 +117,7 @@ def _curves(
     angles = cosine.clamp(min=-1).arccos()
     other = cosine > NOT_THERE
     other[torch.arange(len(label)), :, label] = False
-    between = (angles * other).sum(dim=-1) / other.sum(dim=-1).clamp(min=1)
+    between = (angles * other).sum(dim=-1) / other.sum(dim=-1)  # no number where there is no other class
     return torch.stack(
         [own.clamp(min=-1).arccos(), between, (cosine.argmax(dim=-1) == label[:, None]).double()], dim=-1
     )

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Complex, Float
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from raptor.device import doubled
 from raptor.dynamics.motion import Motion
 from raptor.resampling import BinnedMean
 
 RANK = 10  # the paper's
+SINGULAR = 32  # singular values that are shown
 
 
 @dataclass(frozen=True)
@@ -65,11 +63,20 @@ class Modes:
         return (self.modes @ (self.eigenvalues**steps * self.amplitudes(start))).real
 
 
-def fit(before: Float[Tensor, "width pairs"], after: Float[Tensor, "width pairs"], rank: int = RANK) -> Modes:
-    """Return the exact DMD of pairs of states, at most of their numerical rank: more would be invented."""
+def fit(
+    before: Float[Tensor, "width pairs"],
+    after: Float[Tensor, "width pairs"],
+    rank: int = RANK,
+    rounding: float | None = None,
+) -> Modes:
+    """Return the exact DMD of pairs of states, at most of their numerical rank: more would be invented.
+
+    `rounding` is that of the numbers that the states come from; by default that of their own kind.
+    """
+    rounding = torch.finfo(before.dtype).eps if rounding is None else rounding
     before, after = doubled(before), doubled(after)
     u, s, vh = torch.linalg.svd(before, full_matrices=False)
-    kept = min(rank, int((s > s[0] * max(before.shape) * torch.finfo(s.dtype).eps).sum()))
+    kept = min(rank, int((s > s[0] * max(before.shape) * rounding).sum()))
     basis = u[:, :kept]
     return _modes(basis, after @ (vh[:kept].T / s[:kept]), s, before[:, 0])
 
@@ -95,7 +102,7 @@ class PooledDMD:
     def __init__(self, rank: int = RANK, normalised: bool = True):
         self.rank, self.normalised = rank, normalised
         self.sums: dict[str, list[Tensor]] = {}
-        self.n = 0
+        self.n, self.rounding = 0, 0.0
 
     def add(self, motion: Motion) -> None:
         """Take in a batch."""
@@ -106,6 +113,7 @@ class PooledDMD:
             old = self.sums.get(group)
             self.sums[group] = new if old is None else [one + other for one, other in zip(old, new, strict=True)]
         self.n += len(motion.states[0])
+        self.rounding = motion.rounding
 
     def result(self) -> dict[str, Modes]:
         """Return the map of each group."""
@@ -116,8 +124,10 @@ class PooledDMD:
     ) -> Modes:
         squares, vectors = torch.linalg.eigh(own)
         squares, vectors = squares.flip(0).clamp(min=0), vectors.flip(1)
-        # Squares of singular values below rounding of the largest are not told from zero.
-        kept = min(self.rank, int((squares > squares[0] * len(squares) * torch.finfo(squares.dtype).eps).sum()))
+        # Singular values below rounding of the states, and squares below that of their sums, are not told from zero.
+        width = len(squares)
+        least = max((width * self.rounding) ** 2, width * torch.finfo(squares.dtype).eps)
+        kept = min(self.rank, int((squares > squares[0] * least).sum()))
         basis = vectors[:, :kept]
         return _modes(basis, across @ (basis / squares[:kept]), squares.sqrt(), start / self.n)
 
@@ -155,17 +165,3 @@ class DMDError:
 
 def _states(motion: Motion, group: str, normalised: bool) -> Float[Tensor, "batch layers width"]:
     return (motion.unit_means if normalised else motion.group_means)[group]
-
-
-def random_walk(
-    speeds: Sequence[float], width: int, images: int, seed: int = 0
-) -> list[Float[Tensor, "images 1 width"]]:
-    """Return unit states that move as fast as a flow's, each step in a fresh direction: what memory is judged by."""
-    generator = torch.Generator().manual_seed(seed)
-    states = [normalize(torch.randn(images, 1, width, generator=generator, dtype=torch.float64), dim=-1)]
-    for speed in speeds:
-        here = states[-1]
-        drawn = torch.randn(here.shape, generator=generator, dtype=torch.float64)
-        across = normalize(drawn - (drawn * here).sum(dim=-1, keepdim=True) * here, dim=-1)
-        states.append(math.cos(speed) * here + math.sin(speed) * across)
-    return states

@@ -1,14 +1,16 @@
-"""Two halves of a set of images: what is fitted on one is judged on the other, and each image is run once."""
+"""Two halves of a set of images: what is fitted on one is judged on the other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import fields, replace
+from itertools import islice
 from typing import Any
 
 from torch import Tensor
 
 from raptor.errors import DataError
+from raptor.flow import pixels_of
 
 Halves = tuple[Iterable[Any], Iterable[Any]]
 
@@ -18,13 +20,25 @@ def in_halves(images: Any) -> Halves:
     if hasattr(images, "halves"):
         found: Halves = images.halves()
         return found
-    batches = list(images)
-    if len(batches) == 1 and len(batches[0]) > 1:
-        middle = (len(batches[0]) + 1) // 2
-        return [_rows(batches[0], slice(0, middle))], [_rows(batches[0], slice(middle, None))]
-    if len(batches) < 2:
+    if iter(images) is images:  # can be gone through but once
+        images = list(images)
+    first = list(islice(images, 2))
+    if len(first) == 2:
+        return _Every(images, 0), _Every(images, 1)
+    n = sum(map(len, pixels_of(first)))
+    if n < 2:
         raise DataError("what is fitted on one half of the images is judged on the other: at least two are needed")
-    return batches[::2], batches[1::2]
+    return [_rows(first[0], slice(0, (n + 1) // 2))], [_rows(first[0], slice((n + 1) // 2, None))]
+
+
+class _Every:
+    """Every other batch, from the first or the second on; none is held."""
+
+    def __init__(self, images: Iterable[Any], start: int):
+        self.images, self.start = images, start
+
+    def __iter__(self) -> Iterator[Any]:
+        return islice(self.images, self.start, None, 2)
 
 
 def _rows(batch: Any, rows: slice) -> Any:

@@ -65,7 +65,7 @@ class ImageDMD:
             found = []
             for states in means[:kept]:
                 before, after = states[:-1], states[1:]
-                modes = fit(before.T, after.T, self.rank)
+                modes = fit(before.T, after.T, self.rank, motion.rounding)
                 error = (modes.step(before) - after).norm(dim=-1).mean().item()  # of unit states
                 found.append([modes.spectral_radius, modes.median_modulus, error, len(modes.eigenvalues)])
             self.means.setdefault(group, BinnedMean()).add(torch.tensor(found, dtype=torch.float64))

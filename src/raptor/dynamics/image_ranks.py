@@ -36,7 +36,7 @@ class ImageRanks:
                 # The products of tokens and of features have the same values beside zeros; the smaller one is taken.
                 few = tokens.shape[2] < tokens.shape[3]
                 moment = tokens @ tokens.mT if few else tokens.mT @ tokens
-                for name, values in ranks(moment).items():
+                for name, values in ranks(moment, (tokens.shape[3] * motion.rounding) ** 2).items():
                     self.means.setdefault(name, {}).setdefault(group, BinnedMean()).add(values)
 
     def result(self, seed: int = 0) -> dict[str, ByLayer]:

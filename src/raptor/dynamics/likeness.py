@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from raptor.dynamics.perturbation import SHOWN
 from raptor.dynamics.survey import Dynamics
-
-PUSH = 0.1  # the push whose sensitivities are compared
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ def distances(one: Dynamics, other: Dynamics) -> dict[str, dict[str, Distance]]:
 def _curves(flow: Dynamics) -> dict[str, dict[str, list[float]]]:
     """Return all that can be laid side by side, a number for each layer, step or mode."""
     curves = {name: values.mean for name, values in flow.curves.items()}
-    at = flow.pushed.epsilons.index(PUSH)
+    at = flow.pushed.epsilons.index(SHOWN)
     curves["sensitivity"] = {
         group: flow.pushed.sensitivity((group, group))["over_square"][:, at].tolist() for group in flow.modes
     }

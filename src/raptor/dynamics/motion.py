@@ -34,6 +34,11 @@ class Motion:
     def __init__(self, states: Sequence[State], layout: TokenLayout, label: Tensor | None = None):
         self.states, self.layout, self.label = list(states), layout, label
 
+    @property
+    def rounding(self) -> float:
+        """Relative rounding of the states: what is below it in doubled numbers is noise."""
+        return torch.finfo(self.states[0].dtype).eps
+
     @cached_property
     def norms(self) -> Float[Tensor, "batch layers tokens"]:
         """|x_l|."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -90,6 +91,13 @@ class Paths:
     count: dict[int, int]
     examples: list[tuple[int, list[list[float]]]]
     explained: list[float]
+
+
+def class_name(number: int, classes: Sequence[str] | None) -> str:
+    """Return what a class of paths or basins is called."""
+    if number < 0:
+        return "all"
+    return str(number) if classes is None else classes[number]
 
 
 class PathsMeasure:

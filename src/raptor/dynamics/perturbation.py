@@ -18,6 +18,7 @@ from raptor.flow import DepthFlow, layers_of, pixels_of
 from raptor.resampling import BinnedMean, percentile_interval
 
 EPSILONS = (0.01, 0.03, 0.1, 0.3, 0.5)
+SHOWN = 0.1  # the one that figures and sentences speak of
 DRAWS = 2
 
 # Group that is pushed, group that is read.
@@ -90,14 +91,16 @@ class Pushed:
         before, then = angles[after - 1], angles[after]
         return after - 1 + ((before - angles[0] / 2) / (before - then)).item()
 
-    def basin_depth(self, group: str, gamma: Sequence[float], epsilon: float) -> tuple[float, float]:
-        """Return Spearman's correlation of return times with gamma over the layers of the push, and its p-value.
+    def basin_depth(self, group: str, gamma: Sequence[float], epsilon: float) -> tuple[float, float, int]:
+        """Return Spearman's correlation of return times with gamma over layers of the push, its p-value, and how many.
 
-        Gamma near 1 is read as deep in a basin: a correlation below 0 says that there directions return sooner. A
-        return that never comes ranks last.
+        Gamma near 1 is read as deep in a basin: a correlation below 0 says that there directions return sooner. Pushes
+        from which directions have not returned by the end count not: late ones have no time for it.
         """
-        times = [self.return_time((group, group), layer, epsilon) for layer in self.layers]
-        return rank_correlation(times, [gamma[layer] for layer in self.layers])
+        times = {layer: self.return_time((group, group), layer, epsilon) for layer in self.layers}
+        returned = [layer for layer, after in times.items() if after < float("inf")]
+        found = rank_correlation([times[layer] for layer in returned], [gamma[layer] for layer in returned])
+        return (*found, len(returned))
 
 
 def _slope(angles: Float[Tensor, "*draws layers"]) -> Float[Tensor, " *draws"]:

@@ -1,4 +1,4 @@
-"""All of section 4 on one flow, in one pass over the images; the dear measures on a few of them."""
+"""All of section 4 on one flow: most of it in one pass over the images, the dear measures on a few of them."""
 
 from __future__ import annotations
 
@@ -12,33 +12,27 @@ from torch import Tensor
 from raptor.dynamics.basins import BasinMeasure, Basins, ClassMeans
 from raptor.dynamics.boundaries import BoundaryTest, boundary_test
 from raptor.dynamics.by_layer import ByLayer
-from raptor.dynamics.dmd import DMDError, Modes, PooledDMD, random_walk
+from raptor.dynamics.dmd import DMDError, Modes, PooledDMD
 from raptor.dynamics.expansion import Expansion, expansion
 from raptor.dynamics.fixed_points import Settling, settle
 from raptor.dynamics.geometry import Convergence, Norms, Speed
 from raptor.dynamics.halves import Halves, in_halves
 from raptor.dynamics.image_dmd import ImageDMD, ImageModes
 from raptor.dynamics.image_ranks import ImageRanks
-from raptor.dynamics.motion import Measure, Motion, observe
+from raptor.dynamics.motion import HELD, Measure, observe
 from raptor.dynamics.paths import Paths, PathsMeasure, PrincipalMeasure
 from raptor.dynamics.perturbation import Pushed, push
 from raptor.dynamics.updates import Coherence, UpdateRanks
-from raptor.flow import DepthFlow, pixels_of
+from raptor.dynamics.walk import Walk, WalkMeasure
+from raptor.flow import DepthFlow, pixels_of, trajectory_size
 from raptor.phases import Phases
-from raptor.tokens import TokenLayout
+from raptor.segmentation import segment
+from raptor.selection import AUTO, find_phases
+from raptor.similarity import ALL
 
 PUSHED = 32  # images that are pushed off their trajectories
 STRETCHED = 4  # images whose exponents are measured
 GIVEN = "given"  # where cuts come from that somebody chose
-
-
-@dataclass(frozen=True)
-class Walk:
-    """What the fit of DMD gives of a walk without memory that is as fast as the flow."""
-
-    spectral_radius: float
-    median_modulus: float
-    one_step_error: float
 
 
 @dataclass(frozen=True)
@@ -124,7 +118,7 @@ class Pooled:
 def measure_dynamics(
     flow: DepthFlow,
     images: Any,
-    phases: Phases | None = None,
+    phases: Phases | str | None = AUTO,
     beyond: bool = False,
     seed: int = 0,
     pushed: int = PUSHED,
@@ -137,9 +131,11 @@ def measure_dynamics(
     flow
         Teacher, surrogate or toy.
     images
-        Batches of pixels, or whatever `load_images` gives; with labels, basins are measured too.
+        Batches of pixels, or whatever `load_images` gives; with labels, basins are measured too. What is fitted on one
+        half of them is judged on the other.
     phases
-        For what needs them: exponents, and whether tokens are faster where phases meet.
+        For what needs them: exponents, and whether tokens are faster where phases meet. `auto` finds them on the first
+        half; None leaves out what needs them.
     beyond
         Whether to go on after the last layer by the last step, to see if directions come to rest.
     seed
@@ -147,49 +143,57 @@ def measure_dynamics(
     pushed, stretched
         How many images are pushed off their trajectories, and have their exponents measured: both are dear.
     """
-    cuts = {} if phases is None else {GIVEN: phases}
-    return survey(flow, in_halves(images), phases, cuts, beyond, seed, pushed, stretched)
-
-
-def survey(
-    flow: DepthFlow,
-    halves: Halves,
-    phases: Phases | None,
-    cuts: dict[str, Phases],
-    beyond: bool,
-    seed: int,
-    pushed: int = PUSHED,
-    stretched: int = STRETCHED,
-) -> Dynamics:
-    """Measure on halves of the images; `cuts` come from elsewhere than the second half, by the name of their source."""
+    halves = in_halves(images)
+    found: Phases | None
+    if phases == AUTO:
+        found, cuts = cuts_of(flow, halves[0], seed)
+    else:
+        found = Phases.parse(phases) if isinstance(phases, str) else phases
+        cuts = {} if found is None else {GIVEN: found}
     few, labelled = _first(halves[0], max(pushed, stretched))
-    pooled, single, single_ranks = Pooled(labelled), ImageDMD(), ImageRanks()
-    pooled.run(flow, halves, single, single_ranks)
+    pooled, walk, single, single_ranks = Pooled(labelled), WalkMeasure(), ImageDMD(), ImageRanks()
+    pooled.run(flow, halves, walk, single, single_ranks)
     curves = pooled.curves(seed)
-    speeds, later = curves["speed"], pooled.later_speed.result(seed)
+    # As many at a time as their trajectories, with those that they are compared with, fit.
+    some = few[:pushed].split(max(1, HELD // (8 * trajectory_size(flow))))
     return Dynamics(
         curves=curves,
         coherence_floor=pooled.coherence.floor,
         settled=pooled.gamma.settled(seed),
         modes=pooled.modes,
         dmd_error=pooled.error,
-        walks={group: _walk(speeds.mean[group], flow.width, seed) for group in pooled.modes},
+        walks=walk.result(seed),
         image_modes=single.result(seed),
         image_ranks=single_ranks.result(seed),
         paths=pooled.paths.result(),
         basins=None if pooled.basins is None else pooled.basins.result(seed),
-        pushed=push(flow, [few[:pushed]], seed=seed),
-        phases=phases,
-        # A group's own cuts are where its own similarities change: to ask for its speed there would be circular.
+        pushed=push(flow, some, seed=seed),
+        phases=found,
         boundaries={
-            group: {source: boundary_test(values, cut) for source, cut in cuts.items() if source != group}
-            for group, values in later.mean.items()
+            group: {source: boundary_test(values, cut) for source, cut in cuts.items() if not _circular(group, source)}
+            for group, values in pooled.later_speed.result(seed).mean.items()
         },
-        expansion=None if phases is None else expansion(flow, [few[:stretched]], phases, seed=seed),
-        beyond=settle(flow, [few[:pushed]], seed=seed) if beyond else None,
-        n=speeds.n,
+        expansion=None if found is None else expansion(flow, few[:stretched].split(1), found, seed=seed),
+        beyond=settle(flow, some, seed=seed) if beyond else None,
+        n=curves["speed"].n,
         seed=seed,
     )
+
+
+def cuts_of(flow: DepthFlow, images: Any, seed: int = 0) -> tuple[Phases, dict[str, Phases]]:
+    """Find phases on images; return them, and by their source those of all tokens and of each token group."""
+    found = find_phases(flow, images, seed=seed)
+    assert found.measured is not None
+    groups = {
+        group: segment(found.measured.without_embedding(group).mean().numpy(), found.k).phases
+        for group in flow.layout.slices
+    }
+    return found.phases, {found.group: found.phases, **groups}
+
+
+def _circular(group: str, source: str) -> bool:
+    """Whether a group's speed would be read at cuts that its own similarities made; nearly all tokens are patches."""
+    return source == group or (group, source) == ("patch", ALL)
 
 
 def _first(images: Iterable[Any], n: int) -> tuple[Tensor, bool]:
@@ -202,14 +206,3 @@ def _first(images: Iterable[Any], n: int) -> tuple[Tensor, bool]:
         if sum(map(len, found)) >= n:
             break
     return torch.cat(found)[:n], labelled
-
-
-def _walk(speeds: list[float], width: int, seed: int, images: int = 500) -> Walk:
-    pooled, layout = PooledDMD(), TokenLayout(0, 0, (1, 1))
-    fitted, other = (Motion(random_walk(speeds, width, images, seed + part), layout) for part in (0, 1))
-    pooled.add(fitted)
-    modes = pooled.result()
-    error = DMDError(modes)
-    error.add(other)
-    patch = modes["patch"]
-    return Walk(patch.spectral_radius, patch.median_modulus, error.one["patch"].mean().mean().item())

@@ -13,17 +13,20 @@ from raptor.dynamics.motion import Motion
 from raptor.resampling import LEVEL, BinnedMean
 
 BUDGET = 2**30  # bytes of second moments that are kept, in as many parts as fit
-MOST_PARTS, FEWEST_PARTS = 32, 4  # parts of the images that intervals come from; below there are none
+MOST_PARTS, FEWEST_PARTS = 8, 4  # parts of the images that intervals come from; below there are none
 TOGETHER = 4  # images that follow one another go to one part: fewer and larger products
 
 
-def ranks(second_moment: Float[Tensor, "*parts width width"]) -> dict[str, Float[Tensor, " *parts"]]:
-    """Return three effective ranks of a matrix U of updates, from U^T U.
+def ranks(
+    second_moment: Float[Tensor, "*parts width width"], noise: float = 0.0
+) -> dict[str, Float[Tensor, " *parts"]]:
+    """Return three effective ranks of a matrix U of updates, from U^T U; shares of it up to `noise` count as none.
 
     `stable_rank` is |U|_F^2 / |U|_2^2; `entropy_rank` the exponential of the entropy of the singular values' shares
     (Roy and Vetterli 2007); `participation_ratio` (sum s^2)^2 / sum s^4.
     """
     squares = torch.linalg.eigvalsh(second_moment).clamp(min=0)
+    squares = torch.where(squares > noise * squares.amax(dim=-1, keepdim=True), squares, 0.0)
     values = squares.sqrt()
     shares = values / values.sum(dim=-1, keepdim=True)
     entropy = -torch.special.xlogy(shares, shares).sum(dim=-1)
@@ -68,7 +71,7 @@ class UpdateRanks:
 
         Intervals are the jackknife's, by leaving out a part: a bootstrap would repeat images, which lowers ranks.
         """
-        found = {group: ranks(doubled(sums.sum(dim=0)).cpu()) for group, sums in self.sums.items()}
+        found = {group: self._ranks(sums.sum(dim=0)) for group, sums in self.sums.items()}
         errors = {group: self._errors(sums) for group, sums in self.sums.items()}
         results = {}
         for name in next(iter(found.values())):
@@ -82,13 +85,16 @@ class UpdateRanks:
             )
         return results
 
+    def _ranks(self, sums: Float[Tensor, "steps width width"]) -> dict[str, Float[Tensor, " steps"]]:
+        return ranks(doubled(sums).cpu(), noise=len(sums[0]) * torch.finfo(sums.dtype).eps)
+
     def _errors(self, sums: Float[Tensor, "parts steps width width"]) -> dict[str, Float[Tensor, " steps"]]:
         """Return half the width of each interval."""
         used = min(-(-self.n // TOGETHER), self.parts)
         if used < FEWEST_PARTS:
             return {name: torch.full((sums.shape[1],), torch.nan) for name in ranks(torch.eye(2))}
         whole = sums.sum(dim=0)
-        without = [ranks(doubled(whole - sums[part]).cpu()) for part in range(used)]
+        without = [self._ranks(whole - sums[part]) for part in range(used)]
         wide = float(stdtrit(used - 1, (1 + LEVEL) / 2)) * (used - 1) ** 0.5
         return {
             name: wide * torch.stack([one[name] for one in without]).std(dim=0, correction=0) for name in without[0]

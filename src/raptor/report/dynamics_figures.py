@@ -41,7 +41,7 @@ def figures(found: Dynamics, name: str, classes: Sequence[str] | None = None) ->
         "norms": by_layer(values["norm"], f"Norms by layer: {name}", NORM),
         "correction": correction(found.pushed, f"Self-correction: {name}"),
         "sensitivity": sensitivity(found.pushed, f"Sensitivity: {name}"),
-        "speed": by_layer(values["speed"], f"Angular speed and phases: {name}", SPEED, STEPS, ends),
+        "speed": _speed(found, f"Angular speed and phases: {name}", ends),
         "ranks": _ranks(found, f"Ranks of the updates: {name}"),
         "coherence": by_layer(
             values["coherence"], f"Coherence of updates: {name}", "cosine with the mean update", STEPS, levels=floor
@@ -57,6 +57,12 @@ def figures(found: Dynamics, name: str, classes: Sequence[str] | None = None) ->
             found.beyond.speed, f"Beyond the last layer: {name}", SPEED, "layers after the last", levels=[{"value": 0}]
         )
     return drawn
+
+
+def _speed(found: Dynamics, title: str, ends: Sequence[float]) -> Figure:
+    """Draw the mean speed; its spread over tokens and images is in the table."""
+    figure, spread = by_layer(found.curves["speed"], title, SPEED, STEPS, ends), found.curves["speed_std"].mean
+    return Figure(figure.chart, [{**row, "std": spread[row["group"]][row["layer"]]} for row in figure.rows])
 
 
 def _ranks(found: Dynamics, title: str) -> Figure:

@@ -37,7 +37,7 @@ def _panel(rows: list[dict[str, Any]], name: str, own: Effect, measure: str) -> 
         xOffset=alt.XOffset("where:N", sort=list(WHERE.values())),
         color=alt.Color("where:N", title=None, scale=alt.Scale(domain=list(WHERE.values()), range=COLOURS)),
     )
-    y = alt.Y("value:Q", title=measure, scale=alt.Scale(domain=[min(0.0, *(row["low"] for row in rows)), 1.0]))
+    y = alt.Y("value:Q", title=measure, scale=alt.Scale(domain=[min([0.0, *(row["low"] for row in rows)]), 1.0]))
     numbers = [alt.Tooltip(f"{field}:Q", format=".4f") for field in ("value", "low", "high", "cosine")]
     points = base.mark_point(filled=True, size=60).encode(y=y, tooltip=["where:N", "orders:Q", *numbers])
     bars = base.mark_rule().encode(y=alt.Y("low:Q", title=measure), y2="high:Q")

@@ -83,4 +83,4 @@ def by_layer(
 
 def about(n: int, seed: int) -> str:
     """Say how many images there are and what bands are."""
-    return f"n = {n} images; band: 95% bootstrap interval over images, seed {seed}"
+    return f"n = {n} images; band: 95% interval over images, seed {seed}"

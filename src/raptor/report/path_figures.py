@@ -9,7 +9,7 @@ import altair as alt
 
 from raptor.dynamics.basins import Basins
 from raptor.dynamics.by_layer import ByLayer
-from raptor.dynamics.paths import Paths
+from raptor.dynamics.paths import Paths, class_name
 from raptor.report.drawing import PALETTE, Figure
 from raptor.report.layer_figures import STATES, about, curves, of_groups, rows_of
 
@@ -21,7 +21,7 @@ def trajectories(paths: dict[str, Paths], classes: Sequence[str] | None, title: 
     """Draw the mean path of the most frequent classes, bold, and those of some of their images, faint."""
     count = next(iter(paths.values())).count
     numbers = sorted(count, key=lambda number: (-count[number], number))[:CLASSES]
-    names = {n: "all" if n < 0 else str(n) if classes is None else classes[n] for n in numbers}
+    names = {n: class_name(n, classes) for n in numbers}
     scale = alt.Scale(domain=list(names.values()), range=list(PALETTE[: len(names)]))
     panels, rows = [], []
     for group, of_group in paths.items():

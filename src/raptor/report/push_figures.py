@@ -6,12 +6,11 @@ from typing import Any
 
 import altair as alt
 
-from raptor.dynamics.perturbation import Pushed
+from raptor.dynamics.perturbation import SHOWN, Pushed
 from raptor.report.drawing import SEQUENTIAL, Figure
 from raptor.report.layer_figures import of_groups
 
 PANEL = 240  # pixels
-PUSH = 0.1  # of the norm: the size that is drawn; all sizes are in the table
 
 
 def correction(pushed: Pushed, title: str) -> Figure:
@@ -28,7 +27,7 @@ def correction(pushed: Pushed, title: str) -> Figure:
             for after in range(pushed.depth - layer + 1)
         ]  # fmt: skip
         rows += own
-        lines = alt.Chart(alt.Data(values=[row for row in own if row["epsilon"] == PUSH])).mark_line()
+        lines = alt.Chart(alt.Data(values=[row for row in own if row["epsilon"] == SHOWN])).mark_line()
         panels.append(
             lines.encode(
                 x=alt.X("layer:Q", title="layer", axis=alt.Axis(tickMinStep=1, format="d")),
@@ -53,7 +52,7 @@ def sensitivity(pushed: Pushed, title: str) -> Figure:
             for j, epsilon in enumerate(pushed.epsilons)
         ]  # fmt: skip
     groups = [one for one, other in pushed.ends if one == other]
-    drawn = [row for row in rows if row["epsilon"] == PUSH and row["group"] == row["read"]]
+    drawn = [row for row in rows if row["epsilon"] == SHOWN and row["group"] == row["read"]]
     base = alt.Chart(alt.Data(values=drawn)).encode(
         x=alt.X("layer:Q", title="layer of the push", axis=alt.Axis(tickMinStep=1, format="d")), color=of_groups(groups)
     )
@@ -68,4 +67,7 @@ def sensitivity(pushed: Pushed, title: str) -> Figure:
 
 
 def _about(pushed: Pushed) -> str:
-    return f"pushes of {PUSH} of the norm, {pushed.draws} draws each; n = {pushed.n} images, seed {pushed.seed}"
+    return (
+        f"pushes of {SHOWN} of the norm, {pushed.draws} draws each (others in the table); n = {pushed.n} images; "
+        f"bands: 95% over images, seed {pushed.seed}"
+    )

@@ -7,14 +7,13 @@ from typing import Any
 
 import altair as alt
 
-from raptor.dynamics.dmd import Modes
+from raptor.dynamics.dmd import SINGULAR, Modes
 from raptor.dynamics.expansion import Expansion
 from raptor.phases import Phases
 from raptor.report.drawing import HEIGHT, PALETTE, WIDTH, Figure
 from raptor.report.layer_figures import of_groups
 
 PANEL = 260  # pixels
-SHOWN = 32  # singular values
 
 
 def dmd(modes: dict[str, Modes], title: str, n: int) -> Figure:
@@ -28,7 +27,7 @@ def dmd(modes: dict[str, Modes], title: str, n: int) -> Figure:
     singular = [
         {"group": group, "what": "singular value", "mode": i, "share": (value / one.singular[0]).item()}
         for group, one in modes.items()
-        for i, value in enumerate(one.singular[:SHOWN])
+        for i, value in enumerate(one.singular[:SINGULAR])
     ]
     colour = of_groups(list(modes))
     return Figure(
