@@ -29,7 +29,8 @@ LEVELS = {
     "run": 4, "progress": 4, "options": 4, "formatting": 4, "report": 4, "doctor": 4,
     "benchmarks": 4, "phase_result": 4, "probe_result": 4, "dynamics_result": 4, "dynamics_claims": 4,
     "published": 4, "fidelity_result": 4, "model_card": 4,
-    "printing": 4, "probe_printing": 4, "dynamics_printing": 4, "commands": 4, "demo": 4, "cli": 4, "__main__": 4,
+    "printing": 4, "probe_printing": 4, "dynamics_printing": 4,
+    "study_printing": 4, "studies": 4, "commands": 4, "demo": 4, "cli": 4, "__main__": 4,
 }  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,7 @@ def train_vit(
     watch: Watch | None = None,
     about: dict[str, Any] | None = None,
     launch: Launch | None = None,
+    before: Callable[[int, ViT], None] | None = None,
 ) -> tuple[ViT, float]:
     """Train a ViT; return it with the seconds that it took.
 
@@ -63,6 +64,8 @@ def train_vit(
         As in `fit`.
     device
         Where to train.
+    before
+        Called with the step and the model before each step.
     """
     if images.classes is None:
         raise DataError("a ViT is trained as a classifier, but these images have no labels")
@@ -73,6 +76,8 @@ def train_vit(
 
     def objective(batch: Batch, step: int) -> tuple[Tensor, dict[str, Tensor]]:
         assert batch.label is not None
+        if before is not None:
+            before(step, model)
         pixels, label = batch.pixels.to(chosen), batch.label.to(chosen)
         logits = model(augment(pixels))
         return cross_entropy(logits, label), {"accuracy": (logits.argmax(dim=1) == label).float().mean()}

@@ -1,0 +1,66 @@
+"""What `raptor study` does."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from raptor.commands.training import training_preprocessing
+from raptor.data import parse_source
+from raptor.errors import OptionError, OutputError
+from raptor.options import Common
+from raptor.run import Run
+from raptor.studies import STUDIES
+from raptor.studies.jobs import Done, run_jobs
+from raptor.studies.models import Setting
+from raptor.studies.size import SIZES
+from raptor.studies.study import Summary
+
+
+def study(name: str, data: str, size: str, resume: bool, common: Common, loading: dict[str, Any]) -> dict[str, Any]:
+    """Run a study's jobs that have no result yet, and say what all of them say together."""
+    if name not in STUDIES:
+        raise OptionError(f"there is no study {name!r}; there are {', '.join(STUDIES)}")
+    if size not in SIZES:
+        raise OptionError(f"a study is of size {', '.join(SIZES)}, not {size!r}")
+    if common.out is None:
+        raise OptionError("a study takes long and keeps what is done: give --out DIR")
+    source, split = parse_source(data)
+    if split is not None:
+        raise OptionError(f"a study takes the train and the held-out images itself: leave out {split!r}")
+    chosen = SIZES[size]
+    config = common.config(study=name, data=data, size=size, **loading)
+    with Run("study", config, common.out / name, common.seed) as run:
+        assert run.out is not None
+        if not resume and (run.out / "config.json").exists():
+            raise OutputError(f"{str(run.out)!r} holds this study already: go on with --resume, or use another --out")
+        run.begin()
+        preprocessing = training_preprocessing(source, chosen.image_size)
+        setting = Setting(source, preprocessing, loading, chosen, Path(common.out), common.device)
+        jobs = STUDIES[name].jobs(setting)
+        done = run_jobs(jobs, setting.root, lambda text: common.progress.print(text, markup=False, highlight=False))
+        summary = STUDIES[name].summarise(setting, done)
+        body = {
+            "study": name,
+            "data": data,
+            "size": {"name": size, **asdict(chosen)},
+            "jobs": [_row(job.name, done) for job in jobs],
+            "summary": summary.rows,
+            "claim": asdict(summary.claim),
+            "figures": _draw(run, name, summary),
+        }
+        return run.finish(body, images=chosen.eval_images, layers=chosen.depth)
+
+
+def _row(name: str, done: Done) -> dict[str, Any]:
+    return {"job": name, "seconds": done.seconds.get(name), "failed": done.failed.get(name)}
+
+
+def _draw(run: Run, name: str, summary: Summary) -> list[str]:
+    if not summary.rows:
+        return []
+    from raptor.report import drawing, study_figures
+
+    chart = study_figures.DRAWN[name](summary.rows)
+    return [drawing.save(chart, run, name, study_figures.table(summary.rows))]

@@ -1,0 +1,61 @@
+"""Do phases come with training? (Figure 11)"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from raptor.phases import Phases
+from raptor.studies.jobs import Done, Job, Results
+from raptor.studies.look import look_at
+from raptor.studies.models import Setting, student_of, teacher_job
+from raptor.studies.study import Claim, Study, Summary
+from raptor.training.recipes import distillation_named
+
+K = 3
+
+
+def jobs(setting: Setting) -> Sequence[Job]:
+    """Return a teacher, and a look at it and a student of it at each checkpoint."""
+    teacher = teacher_job(setting)
+    return [teacher, *(_at(setting, teacher.name, share) for share in setting.size.checkpoints)]
+
+
+def _at(setting: Setting, teacher: str, share: float) -> Job:
+    recipe = distillation_named("default", setting.size.student_steps, setting.size.student_batch)
+
+    def work(results: Results, out: Path) -> dict[str, Any]:
+        flow = setting.teacher(teacher, share)
+        look = look_at(setting, flow, K)
+        return {**look, "student": student_of(setting, flow, Phases.parse(look["phases"]), recipe, out)}
+
+    return Job(f"emergence/at-{share:g}", {**setting.about, "share": share}, work, (teacher,))
+
+
+def summarise(setting: Setting, done: Done) -> Summary:
+    """Return a row for each checkpoint, and what training has changed."""
+    rows = []
+    for share in setting.size.checkpoints:
+        if (found := done.results.get(f"emergence/at-{share:g}")) is not None:
+            student = found["student"]
+            rows.append(
+                {"share": share, "top1": student["teacher"], "within": found["within"], "between": found["between"],
+                 "verdict": found["verdict"], "suggested_k": found["suggested_k"], "phases": found["phases"],
+                 "r2": student["r2"]["all"][-1], "r2_cls": student["r2"]["cls"][-1],
+                 "cosine_cls": student["cosine"]["cls"][-1]}
+            )  # fmt: skip
+    text = "phases come with training"
+    if len(rows) < 2:
+        return Summary(rows, Claim(text, None, "too few checkpoints"))
+    first, last = rows[0], rows[-1]
+    evidence = "; ".join(
+        f"{name}: {row['verdict']}, cosine {row['within']:.3f} within phases and {row['between']:.3f} between, R2 "
+        f"of cls {row['r2_cls']:.3f}"
+        for name, row in (("untrained", first), ("trained", last))
+    )
+    held = last["verdict"] == "blocks" and first["verdict"] != "blocks"
+    return Summary(rows, Claim(text, held, evidence))
+
+
+STUDY = Study("one teacher along its training, from random weights to the end", jobs, summarise)

@@ -1,0 +1,127 @@
+"""A study as a table of jobs: what is finished is never done again, and what fails does not take the rest with it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from raptor.errors import OutputError, RaptorError, ResumeError, one_line
+from raptor.files import writing
+from raptor.run import plain, to_json
+
+Results = dict[str, dict[str, Any]]
+# A job is given the results of those that it needs and a directory of its own; it goes on from what it finds there.
+Work = Callable[[Results, Path], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One row of the table.
+
+    Parameters
+    ----------
+    name
+        Of its directory and of its file of results; `teachers/p0.2` is shared by all studies of one directory.
+    about
+        All that decides the result beside what it needs.
+    work
+        What is done.
+    needs
+        Names of jobs that come before it.
+    """
+
+    name: str
+    about: dict[str, Any]
+    work: Work
+    needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Done:
+    """What came of a table.
+
+    Parameters
+    ----------
+    results
+        By job.
+    seconds
+        By job, of the run that finished it.
+    failed
+        By job, why there is no result.
+    """
+
+    results: Results
+    seconds: dict[str, float]
+    failed: dict[str, str]
+
+
+def run_jobs(jobs: Sequence[Job], out: Path, announce: Callable[[str], None] = lambda text: None) -> Done:
+    """Do all jobs that have no result yet, in order; one that fails is tried once more after the others.
+
+    Parameters
+    ----------
+    jobs
+        A job comes after those that it needs.
+    out
+        Where `NAME.json` holds a result, and `NAME/` what a job keeps for itself.
+    announce
+        Told what begins, what fails.
+    """
+    done = Done({}, {}, {})
+    for attempt in (1, 2):
+        for job in jobs:
+            if job.name in done.results:
+                continue
+            missing = [name for name in job.needs if name not in done.results]
+            if missing:
+                done.failed[job.name] = f"it needs {', '.join(missing)}"
+                continue
+            try:
+                _do(job, out, done, announce)
+            except (OutputError, ResumeError):
+                raise  # the directory cannot be used: every other job would meet the same
+            except (RaptorError, RuntimeError, ValueError, OSError) as error:
+                done.failed[job.name] = one_line(error)
+                again = "; it is tried once more after the others" if attempt == 1 else ""
+                announce(f"{job.name} failed: {one_line(error)}{again}")
+    return done
+
+
+def _do(job: Job, out: Path, done: Done, announce: Callable[[str], None]) -> None:
+    file, about = out / f"{job.name}.json", plain(job.about)
+    if (kept := _read(file)) is None:
+        announce(job.name)
+        own = out / job.name
+        try:
+            own.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"cannot write to {str(own)!r}: {error.strerror or error}") from error
+        began = time.perf_counter()
+        result = plain(job.work({name: done.results[name] for name in job.needs}, own))
+        kept = {"about": about, "seconds": round(time.perf_counter() - began, 1), "result": result}
+        with writing(file) as opened:
+            opened.write(to_json(kept).encode() + b"\n")
+    for key in sorted(set(about) | set(kept["about"])):
+        if about.get(key) != kept["about"].get(key):
+            raise ResumeError(
+                f"{str(file)!r} was made with {key} = {kept['about'].get(key)!r}, not {about.get(key)!r}; go on with "
+                "the same options, or use another --out"
+            )
+    done.results[job.name], done.seconds[job.name] = kept["result"], kept["seconds"]
+    done.failed.pop(job.name, None)
+
+
+def _read(file: Path) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = json.loads(file.read_text())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise OutputError(
+            f"{str(file)!r} cannot be read ({one_line(error)}): remove it, and it is made again"
+        ) from error
+    return found

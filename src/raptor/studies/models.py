@@ -1,0 +1,143 @@
+"""Teachers and students of studies: trained, measured, and kept in a few numbers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from raptor.accuracy import top1
+from raptor.complexity import count_parameters
+from raptor.data import HELD_OUT, load_images, training_split
+from raptor.data.images import Images
+from raptor.data.scene_images import SceneImages
+from raptor.data.three_sets import load_three_sets
+from raptor.evaluation import accuracies
+from raptor.fidelity_by_layer import trajectory_fidelity
+from raptor.models.store import save_vit
+from raptor.models.surrogate import Surrogate
+from raptor.models.teachers import load_teacher
+from raptor.models.teachers.teacher import Teacher
+from raptor.models.vit import ViT, ViTConfig
+from raptor.phases import Phases
+from raptor.preprocessing import Preprocessing
+from raptor.probes.run import probe
+from raptor.studies.jobs import Job, Results
+from raptor.studies.size import Size
+from raptor.training.distill import distill
+from raptor.training.recipe import Recipe
+from raptor.training.recipes import Distillation
+from raptor.training.vit import Augmentation, train_vit
+
+MUON_LR = 2e-3
+MEASURED = ("r2", "pearson2", "cosine")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all jobs of a study share.
+
+    Parameters
+    ----------
+    data, preprocessing, loading
+        Labelled images, how they become pixels, and how they are loaded.
+    size
+        Of everything.
+    root
+        Directory of all studies on this data; teachers in it are shared.
+    device
+        Where to train.
+    """
+
+    data: str
+    preprocessing: Preprocessing
+    loading: dict[str, Any]
+    size: Size
+    root: Path
+    device: str = "cpu"
+
+    @cached_property
+    def about(self) -> dict[str, Any]:
+        """All of it that decides results."""
+        return {"data": self.data, "size": asdict(self.size), **self.loading}
+
+    def train(self, images: int | None = None) -> Images | SceneImages:
+        """Return the images to train on."""
+        split = training_split(None, None)
+        return load_images(self.data, self.preprocessing, split, images, **self.loading)
+
+    def held_out(self) -> Images | SceneImages:
+        """Return the images that everything is measured on."""
+        return load_images(
+            self.data, self.preprocessing, HELD_OUT, self.size.eval_images, batch_size=64, **self.loading
+        )
+
+    def teacher(self, name: str, share: float = 1.0) -> Teacher:
+        """Load what a teacher's job kept, at its end or after a share of its steps."""
+        folder = "model" if share == 1 else f"at-{share:g}"
+        return load_teacher(self.root / name / folder, device=self.device)
+
+
+def teacher_job(setting: Setting, drop_path: float = 0.0, seed: int = 0, width: int | None = None) -> Job:
+    """Return the job that trains a ViT, of another width where one is given."""
+    size, wide = setting.size, width or setting.size.width
+    vit = ViTConfig(
+        image_size=size.image_size, patch_size=size.patch_size, width=wide, depth=size.depth, heads=size.heads,
+        n_register=size.registers, drop_path=drop_path, n_classes=len(setting.train(1).classes or ()),
+    )  # fmt: skip
+    recipe = Recipe(
+        size.teacher_steps, size.teacher_batch, muon_lr=MUON_LR, warmup=min(200, size.teacher_steps // 10), seed=seed
+    )
+
+    def work(results: Results, out: Path) -> dict[str, Any]:
+        pictures = setting.train()
+        at = {round(share * size.teacher_steps): out / f"at-{share:g}" for share in size.checkpoints if share < 1}
+
+        def keep(step: int, model: ViT) -> None:
+            if step in at:
+                save_vit(model, setting.preprocessing, at[step])
+
+        model, seconds = train_vit(
+            pictures, vit, recipe, Augmentation(), out, (out / "checkpoint.pt").exists(), setting.device, before=keep
+        )
+        save_vit(model, setting.preprocessing, out / "model")
+        found = top1(setting.teacher(f"teachers/{out.name}"), setting.held_out())
+        return {"top1": found.top1, "top1_ci": list(found.ci), "n": found.n, "train_seconds": seconds,
+                "drop_path": drop_path, "seed": seed, "parameters": count_parameters(model)}  # fmt: skip
+
+    about = {**setting.about, "drop_path": drop_path, "seed": seed, "width": wide}
+    other = "" if wide == size.width else f"-w{wide}"
+    return Job(f"teachers/p{drop_path:g}-s{seed}{other}", about, work)
+
+
+def student_of(
+    setting: Setting, teacher: Teacher, phases: Phases, recipe: Distillation, out: Path, tune: bool = False
+) -> dict[str, Any]:
+    """Distil a surrogate and measure it, with `tune` through a classifier that is fitted to it; numbers are kept."""
+    pictures = setting.train()
+    resume = any((out / stage / "checkpoint.pt").exists() for stage in ("stage1", "stage2"))
+    surrogate = distill(teacher, pictures, phases, recipe, out, resume)
+    held_out = setting.held_out()
+    found, right = trajectory_fidelity(teacher, surrogate, held_out, phases), accuracies(surrogate, held_out)
+    body: dict[str, Any] = {"phases": str(phases), "n": found.n, "parameters": count_parameters(surrogate.raptor)}
+    for name in MEASURED:
+        body[name] = found.mean[name]
+        body[f"{name}_ci"] = {group: [found.low[name][group], found.high[name][group]] for group in found.mean[name]}
+    for name in ("teacher", "surrogate", "recovered"):
+        share = getattr(right, name)
+        body[name], body[f"{name}_ci"] = share.value, list(share.ci)
+    if tune:
+        body["surrogate"], body["surrogate_ci"] = _tuned(setting, surrogate)
+        body["recovered"], body["recovered_ci"] = body["surrogate"] / right.teacher.value, None
+    assert surrogate.record is not None
+    return {**body, "train_seconds": surrogate.record["seconds"], "seed": recipe.apart.seed}
+
+
+def _tuned(setting: Setting, surrogate: Surrogate) -> tuple[float, list[float]]:
+    """Return the accuracy of a linear classifier fitted to the surrogate's own features, and its interval."""
+    size = setting.size
+    n = size.student_steps * size.student_batch
+    sets = load_three_sets(setting.data, setting.preprocessing, None, n, size.eval_images, **setting.loading)
+    column = probe(surrogate, *sets, ["classify"])["classify"].columns["fine-tuned"]
+    return column.value["top1"], list(column.ci["top1"])

@@ -1,0 +1,90 @@
+"""Do found phases make better surrogates than others? (Figure 3)"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from raptor.phases import Phases
+from raptor.selection import find_phases
+from raptor.studies.jobs import Done, Job, Results
+from raptor.studies.models import Setting, student_of, teacher_job
+from raptor.studies.study import Claim, Study, Summary
+from raptor.training.recipes import distillation_named
+
+KS = (2, 3, 4)
+FOUND = "partitions/found"
+
+
+def jobs(setting: Setting) -> Sequence[Job]:
+    """Return a teacher, its phases, and a student of each partition."""
+    teacher = teacher_job(setting)
+
+    def find(results: Results, out: Path) -> dict[str, Any]:
+        flow = setting.teacher(teacher.name)
+        found = {k: find_phases(flow, setting.held_out(), k=k) for k in _ks(setting)}
+        return {str(k): str(one.phases) for k, one in found.items()}
+
+    table = [teacher, Job(FOUND, setting.about, find, (teacher.name,))]
+    for k in _ks(setting):
+        table += [_student(setting, teacher.name, k, None, seed) for seed in setting.size.seeds]
+        table += [_student(setting, teacher.name, k, phases, 0) for phases in others(setting.size.depth, k, setting)]
+    return table
+
+
+def _ks(setting: Setting) -> list[int]:
+    return [k for k in KS if 2 * k <= setting.size.depth]
+
+
+def others(depth: int, k: int, setting: Setting) -> list[Phases]:
+    """Return all partitions for k = 2, and distinct random ones for more; the found one may be among them."""
+    if k == 2:
+        return [Phases((first, depth - first)) for first in range(1, depth)]
+    drawn: dict[str, Phases] = {}
+    seed = 0
+    while len(drawn) < setting.size.others:
+        phases = Phases.random(depth, k, seed)
+        drawn[str(phases)] = phases
+        seed += 1
+    return list(drawn.values())
+
+
+def _student(setting: Setting, teacher: str, k: int, phases: Phases | None, seed: int) -> Job:
+    recipe = distillation_named("default", setting.size.student_steps, setting.size.student_batch, seed)
+
+    def work(results: Results, out: Path) -> dict[str, Any]:
+        cut = phases or Phases.parse(results[FOUND][str(k)])
+        return student_of(setting, setting.teacher(teacher), cut, recipe, out)
+
+    label = f"found-k{k}-s{seed}" if phases is None else str(phases)
+    return Job(f"partitions/{label}", {**setting.about, "k": k, "seed": seed}, work, (teacher, FOUND))
+
+
+def summarise(setting: Setting, done: Done) -> Summary:
+    """Return the last layer's R2 of every partition, and where the found ones stand among them."""
+    rows = [
+        {"k": len(result["phases"].split("-")), "phases": result["phases"], "found": "found" in name,
+         "seed": result["seed"], "r2": result["r2"]["all"][-1], "recovered": result["recovered"]}
+        for name, result in done.results.items()
+        if name.startswith("partitions/") and name != FOUND
+    ]  # fmt: skip
+    said, beaten = [], []
+    for k in _ks(setting):
+        own = [row["r2"] for row in rows if row["k"] == k and row["found"]]
+        best = {row["phases"] for row in rows if row["k"] == k and row["found"]}
+        other = [row["r2"] for row in rows if row["k"] == k and not row["found"] and row["phases"] not in best]
+        if own and other:
+            worse = sum(value < np.mean(own) for value in other)
+            beaten.append(worse / len(other))
+            said.append(
+                f"k = {k}: R2 {np.mean(own):.3f} (n = {len(own)} seeds, {min(own):.3f} to {max(own):.3f}), above "
+                f"{worse} of {len(other)} others (best {max(other):.3f}, median {np.median(other):.3f})"
+            )
+    held = None if not beaten else all(share >= 0.5 for share in beaten)
+    return Summary(rows, Claim("found phases make closer surrogates than other cuts", held, "; ".join(said)))
+
+
+STUDY = Study("found phases against other contiguous cuts", jobs, summarise)

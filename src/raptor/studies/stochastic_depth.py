@@ -1,0 +1,79 @@
+"""Does stochastic depth make depth more recurrent? (Figure 4)"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from raptor.dynamics.ranking import rank_correlation
+from raptor.phases import Phases
+from raptor.studies.jobs import Done, Job, Results
+from raptor.studies.look import look_at
+from raptor.studies.models import Setting, student_of, teacher_job
+from raptor.studies.study import Claim, Study, Summary
+from raptor.training.recipes import distillation_named
+
+K = 3
+
+
+def jobs(setting: Setting) -> Sequence[Job]:
+    """Return, for each rate, a teacher, a look at it, and students of as many seeds as there are."""
+    table: list[Job] = []
+    for rate in setting.size.drop_paths:
+        teacher = teacher_job(setting, rate)
+        look = look_job(setting, teacher.name, rate)
+        table += [teacher, look, *(_student(setting, teacher.name, look.name, rate, s) for s in setting.size.seeds)]
+    return table
+
+
+def look_job(setting: Setting, teacher: str, rate: float) -> Job:
+    """Return the job that looks at a teacher."""
+
+    def work(results: Results, out: Path) -> dict[str, Any]:
+        return look_at(setting, setting.teacher(teacher), K)
+
+    return Job(f"stochastic-depth/look-p{rate:g}", {**setting.about, "drop_path": rate}, work, (teacher,))
+
+
+def _student(setting: Setting, teacher: str, look: str, rate: float, seed: int) -> Job:
+    recipe = distillation_named("default", setting.size.student_steps, setting.size.student_batch, seed)
+
+    def work(results: Results, out: Path) -> dict[str, Any]:
+        return student_of(setting, setting.teacher(teacher), Phases.parse(results[look]["phases"]), recipe, out)
+
+    about = {**setting.about, "drop_path": rate, "seed": seed}
+    return Job(f"stochastic-depth/student-p{rate:g}-s{seed}", about, work, (teacher, look))
+
+
+def summarise(setting: Setting, done: Done) -> Summary:
+    """Return a row for each rate and seed, and whether fidelity rises with the rate."""
+    rows = []
+    for rate in setting.size.drop_paths:
+        teacher, look = (
+            done.results.get(name) for name in (f"teachers/p{rate:g}-s0", f"stochastic-depth/look-p{rate:g}")
+        )
+        for seed in setting.size.seeds:
+            student = done.results.get(f"stochastic-depth/student-p{rate:g}-s{seed}")
+            if teacher is None or look is None or student is None:
+                continue
+            rows.append(
+                {"drop_path": rate, "seed": seed, "top1": teacher["top1"], "student_top1": student["surrogate"],
+                 "recovered": student["recovered"], "r2": student["r2"]["all"][-1], "r2_cls": student["r2"]["cls"][-1],
+                 "r2_patch": student["r2"]["patch"][-1], "within": look["within"], "between": look["between"],
+                 "verdict": look["verdict"], "phases": look["phases"]}
+            )  # fmt: skip
+    rates, fidelity = [row["drop_path"] for row in rows], [row["r2"] for row in rows]
+    risen, p = rank_correlation(rates, fidelity)
+    coming_apart, _ = rank_correlation(fidelity, [row["top1"] for row in rows])
+    similar, _ = rank_correlation([row["within"] for row in rows], fidelity)
+    evidence = (
+        f"rank correlation of R2 at the last layer with the rate: {risen:.2f} (p = {p:.3f}, n = {len(rows)} students "
+        f"of {len(set(rates))} teachers); of R2 with the teacher's accuracy {coming_apart:.2f}; of similarity within "
+        f"phases with R2 {similar:.2f}"
+    )
+    held = None if risen != risen else bool(risen > 0 and p < 0.05)
+    return Summary(rows, Claim("stochastic depth makes surrogates closer", held, evidence))
+
+
+STUDY = Study("teachers of several rates of stochastic depth, and a Raptor of each", jobs, summarise)

@@ -1,0 +1,97 @@
+"""Every study in its smallest size, through the real code; and what summaries say of results that are known."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from raptor.data import scenes
+from raptor.preprocessing import Preprocessing
+from raptor.studies import STUDIES, partitions, stochastic_depth
+from raptor.studies.jobs import Done
+from raptor.studies.models import Setting
+from raptor.studies.size import SIZES
+
+
+def setting(**size):
+    used = Preprocessing((32, 32), None, mean=scenes.MEAN, std=scenes.STD)
+    return Setting("scenes", used, {}, replace(SIZES["smoke"], **size), Path())
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    return tmp_path_factory.mktemp("studies")
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_smoke(call, root, name):
+    """Teachers are shared: the first study trains them."""
+    options = ("--size", "smoke", "--out", root, "--device", "cpu")
+    code, out, err = call("study", name, *options, "--json")
+    assert code == 0, err
+    result = json.loads(out)
+    assert result["verb"] == "study"
+    assert all(job["failed"] is None for job in result["jobs"])
+    assert result["summary"]
+    assert set(result["claim"]) == {"text", "held", "evidence"}
+    assert (root / name / "figures" / f"{name}.svg").exists()
+    teachers = [job for job in result["jobs"] if job["job"].startswith("teachers/")]
+    assert teachers
+    # What is done is not done again, and says the same.
+    code, out, err = call("study", name, *options, "--resume", "--json")
+    assert code == 0, err
+    again = json.loads(out)
+    assert (again["summary"], again["claim"], again["jobs"]) == (result["summary"], result["claim"], result["jobs"])
+
+
+def test_mistakes_are_one_line(call, tmp_path):
+    (tmp_path / "partitions").mkdir()
+    (tmp_path / "partitions" / "config.json").write_text('{"verb": "study"}')
+    for arguments, said in (
+        (("weather", "--out", tmp_path), "there is no study 'weather'"),
+        (("partitions", "--size", "huge", "--out", tmp_path), "smoke, laptop, paper"),
+        (("partitions",), "give --out"),
+        (("partitions", "--data", "scenes:train", "--out", tmp_path), "leave out 'train'"),
+        (("partitions", "--size", "smoke", "--out", tmp_path), "--resume"),
+    ):
+        code, out, err = call("study", *arguments)
+        assert (code, out) == (2, "")
+        assert said in err
+        assert err.count("\n") == 1
+
+
+def student(phases, r2, seed=0):
+    return {"phases": phases, "r2": {"all": [r2], "cls": [r2], "patch": [r2]}, "recovered": r2, "seed": seed,
+            "surrogate": r2, "teacher": 0.5}  # fmt: skip
+
+
+def test_found_partitions_stand_where_they_stand():
+    found = {f"partitions/found-k2-s{seed}": student("3-3", value, seed) for seed, value in ((0, 0.8), (1, 0.7))}
+    others = {f"partitions/{cut}": student(cut, value) for cut, value in (("1-5", 0.5), ("2-4", 0.9), ("3-3", 0.1))}
+    summary = partitions.summarise(setting(), Done({**found, **others}, {}, {}))
+    # The found one among the others is not counted against itself.
+    assert "R2 0.750 (n = 2 seeds, 0.700 to 0.800), above 1 of 2 others (best 0.900" in summary.claim.evidence
+    assert summary.claim.held is True
+    worse = {**found, "partitions/1-5": student("1-5", 0.9), "partitions/2-4": student("2-4", 0.9)}
+    assert partitions.summarise(setting(), Done(worse, {}, {})).claim.held is False
+
+
+def test_a_rise_with_the_rate_must_be_more_than_chance():
+    """Four rates of three seeds that rise are evidence; two points are not."""
+    rates, seeds = (0.0, 0.2, 0.4, 0.6), (0, 1, 2)
+    results = {}
+    for rate in rates:
+        results[f"teachers/p{rate:g}-s0"] = {"top1": 0.5 - rate / 10}
+        results[f"stochastic-depth/look-p{rate:g}"] = {
+            "within": 0.9, "between": 0.5, "verdict": "blocks", "phases": "2-2-2",
+        }  # fmt: skip
+        for seed in seeds:
+            results[f"stochastic-depth/student-p{rate:g}-s{seed}"] = student("2-2-2", 0.5 + rate / 2 + 0.01 * seed)
+    summary = stochastic_depth.summarise(setting(drop_paths=rates, seeds=seeds), Done(results, {}, {}))
+    assert len(summary.rows) == 12
+    assert summary.claim.held is True
+    few = setting(drop_paths=(0.0, 0.2), seeds=(0,))
+    assert not stochastic_depth.summarise(few, Done(results, {}, {})).claim.held
