@@ -30,7 +30,7 @@ class Noise(SceneImages):
     """Images of white noise, each a function of its number; to train on there are as many as one likes."""
 
     def __init__(self, n=10**9, seed=0):
-        self.n, self.seed, self.batch_size = n, seed, 64
+        self.n, self.seed, self.batch_size, self.first = n, seed, 64, 0
 
     def batch(self, indices):
         """Draw the images with these numbers."""
