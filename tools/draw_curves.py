@@ -75,7 +75,7 @@ def recipes() -> alt.VConcatChart:
         )
         .properties(width=280, height=200)
         .facet(alt.Column("what:N", title=None))
-        for x, title in (("step", "steps of 32 images, both stages"), ("seconds", "seconds on two cores"))
+        for x, title in (("step", "steps of 32 images, both stages"), ("seconds", "seconds on one core"))
     ]
     return alt.vconcat(*panels, title="`default` against `released`, k = 3, three seeds")
 

@@ -1,6 +1,6 @@
 """How long a step of each recipe takes, alternating in one run: the seconds of docs/figures/recipes.png.
 
-python tools/time_steps.py > docs/data/step_seconds.jsonl
+OMP_NUM_THREADS=1 python tools/time_steps.py > docs/data/step_seconds.jsonl
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from raptor.phases import Phases
 from raptor.training.distill import distill
 from raptor.training.recipes import distillation_named
 
-STEPS, ROUNDS = 40, 3
+STEPS, ROUNDS = 40, 2
 
 
 def seconds_a_step(recipe: str) -> dict[str, float]:
