@@ -183,3 +183,10 @@ def test_sets_without_what_a_task_takes_are_told_before_training():
     sets = [scenes(teacher, split, 16) for split in ("train", "validation", "test")]
     with pytest.raises(DataError, match="the images to report on have no masks, which the task segment takes"):
         raptor.probe(teacher, sets[0], sets[1], Bare(sets[2]), ["segment"])
+
+
+def test_a_lack_of_cls_is_told_to_heads_that_would_read_it_alone():
+    teacher = small_vit()
+    sets = [scenes(teacher, split, 16) for split in ("train", "validation", "test")]
+    found = raptor.probe(teacher, *sets, ["segment"], Plan([1e-2], [0], epochs=1))["segment"]
+    assert found.notes == ()

@@ -94,7 +94,7 @@ def probe_sources(
     for task in tasks:
         own, explained = own_start(task, train)
         first = next(iter(train))
-        heads[task.name], notes[task.name] = {}, _notes(first, explained)
+        heads[task.name], notes[task.name] = {}, _notes(task, first, explained)
         for seed in plan.seeds:
             torch.manual_seed(seed)
             start = own or task.head(first)
@@ -125,8 +125,9 @@ def probe_sources(
     return probed
 
 
-def _notes(features: Features, explained: float | None) -> tuple[str, ...]:
-    notes = [] if features.cls is not None else ["this model has no cls token: heads read its patches alone"]
+def _notes(task: Task, features: Features, explained: float | None) -> tuple[str, ...]:
+    lacking = "cls" in task.reads and features.cls is None
+    notes = ["this model has no cls token: heads read its patches alone"] if lacking else []
     if explained is not None and not explained >= OWN_EXACT:
         start = "a linear map of that kind" if explained >= OWN_USEFUL else "nothing"
         notes.append(
