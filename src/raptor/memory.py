@@ -1,4 +1,4 @@
-"""How the C library treats memory that a training step has freed."""
+"""How the C library treats memory that a training step, or a measured batch, has freed."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from torch.nn.functional import normalize
 
 from raptor.device import doubled
 from raptor.flow import DepthFlow, layers_of, pixels_of, trajectory_size
+from raptor.memory import keep_freed_memory
 from raptor.tokens import TokenLayout
 
 State = Float[Tensor, "batch tokens width"]
@@ -96,6 +97,7 @@ HELD = 2**28  # bytes of states that are held at a time
 def observe(flow: DepthFlow, images: Iterable[Any], *measures: Measure) -> None:
     """Run a flow over images once and give all motions to all measures; a few images are held at a time."""
     rows = max(1, HELD // (4 * trajectory_size(flow)))
+    keep_freed_memory()  # states, directions and updates of every batch are as large as those of the last
     for given in images:
         (pixels,), label = pixels_of([given]), getattr(given, "label", None)
         for start in range(0, len(pixels), rows):
