@@ -75,7 +75,8 @@ def train(
         augmentation={"flip": flip, "shift": shift},
         loading=loading,
     )  # fmt: skip
-    common.show(result, lambda console: printing.print_training(console, result, common.out))
+    if result is not None:
+        common.show(result, lambda console: printing.print_training(console, result, common.out))
 
 
 @app.command()

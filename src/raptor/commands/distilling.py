@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from raptor.commands.fidelity import draw_fidelity
 from raptor.commands.inspecting import LOOK
 from raptor.data import HELD_OUT, Images, data_for, load_images, parse_source, training_split
 from raptor.data.scene_images import SceneImages
+from raptor.device import is_first_process
 from raptor.errors import DataError, OptionError, OutputError, ResumeError
 from raptor.evaluation import fidelity
 from raptor.fidelity_by_layer import FEWEST
@@ -64,7 +64,7 @@ def distill_model(
     data = data_for(model, data, f"a surrogate of {model!r} is trained on images")
     chosen = distillation_named(**recipe, batch_size=common.batch_size or BATCH_SIZE, seed=common.seed)
     layout = Launch(**launch)
-    first = int(os.environ.get("RANK", "0")) == 0
+    first = is_first_process()
     quiet = common if first else replace(common, quiet=True)
     teacher = load_teacher(model, common.size, weights, head, common.device)
     if given is not None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from raptor.accuracy import top1
 from raptor.complexity import count_parameters
 from raptor.data import HELD_OUT, load_images, parse_source, scene_layout, scenes, training_split
+from raptor.device import is_first_process
 from raptor.errors import OptionError, OutputError
 from raptor.models.store import save_vit
 from raptor.models.teachers import load_teacher
@@ -31,8 +33,11 @@ def train_model(
     recipe: dict[str, Any],
     augmentation: dict[str, Any],
     loading: dict[str, Any],
-) -> dict[str, Any]:
-    """Train a ViT on the train split, report its accuracy on the held-out one, keep it in the run directory."""
+) -> dict[str, Any] | None:
+    """Train a ViT on the train split, report its accuracy on the held-out one, keep it in the run directory.
+
+    Of several processes the first alone measures, keeps and returns.
+    """
     height, width = common.size or (scene_layout.SIZE, scene_layout.SIZE)
     if height != width:
         raise OptionError(f"our ViT takes square images, not {height}x{width}")
@@ -44,22 +49,26 @@ def train_model(
     if epochs is not None:
         recipe = {**recipe, "steps": max(1, round(epochs * len(pictures) / recipe["batch_size"]))}
     config = {"data": data, "images": len(pictures), "vit": vit, "recipe": recipe, "augmentation": augmentation}
-    with Run("train", config, common.out, common.seed) as run:
+    first = is_first_process()
+    quiet = common if first else replace(common, quiet=True)
+    with Run("train", config, common.out if first else None, common.seed) as run:
         _check_fresh(run, resume)
         run.begin()
         seen = recipe["steps"] * recipe["batch_size"]
-        with Bar(seen, "training", common.progress) as bar:
+        with Bar(seen, "training", quiet.progress) as bar:
             model, seconds = train_vit(
                 pictures,
                 ViTConfig(image_size=height, n_classes=len(pictures.classes or ()), **vit),
                 Recipe(**recipe),
                 Augmentation(**augmentation),
-                run.out,
+                common.out,
                 resume,
                 common.device,
                 watch=lambda line: bar.move(int(line["step"]) * recipe["batch_size"], f"loss {line['loss']:.3f}"),
                 about={"data": data, "images": len(pictures)},
             )
+        if not first:
+            return None
         if run.out is not None:
             save_vit(model, preprocessing, run.out / "model")
         held_out = load_images(
