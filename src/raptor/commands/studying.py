@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 from raptor.commands.training import training_preprocessing
@@ -13,7 +14,7 @@ from raptor.options import Common
 from raptor.run import Run
 from raptor.studies import STUDIES
 from raptor.studies.jobs import Done, run_jobs
-from raptor.studies.models import Setting
+from raptor.studies.models import STATES, Setting
 from raptor.studies.size import SIZES
 from raptor.studies.study import Summary
 
@@ -37,9 +38,14 @@ def study(name: str, data: str, size: str, resume: bool, common: Common, loading
             raise OutputError(f"{str(run.out)!r} holds this study already: go on with --resume, or use another --out")
         run.begin()
         preprocessing = training_preprocessing(source, chosen.image_size)
-        setting = Setting(source, preprocessing, loading, chosen, Path(common.out), common.device)
+
+        def announce(text: str) -> None:
+            common.progress.print(text, markup=False, highlight=False)
+
+        setting = Setting(source, preprocessing, loading, chosen, Path(common.out), common.device, announce)
         jobs = STUDIES[name].jobs(setting)
-        done = run_jobs(jobs, setting.root, lambda text: common.progress.print(text, markup=False, highlight=False))
+        done = run_jobs(jobs, setting.root, announce)
+        rmtree(run.out / STATES, ignore_errors=True)
         summary = STUDIES[name].summarise(setting, done)
         body = {
             "study": name,

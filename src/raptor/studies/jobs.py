@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 from raptor.errors import OutputError, RaptorError, ResumeError, one_line
 from raptor.files import writing
 from raptor.run import plain, to_json
@@ -94,17 +96,20 @@ def run_jobs(jobs: Sequence[Job], out: Path, announce: Callable[[str], None] = l
 def _do(job: Job, out: Path, done: Done, announce: Callable[[str], None]) -> None:
     file, about = out / f"{job.name}.json", plain(job.about)
     if (kept := _read(file)) is None:
-        announce(job.name)
         own = out / job.name
         try:
             own.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OutputError(f"cannot write to {str(own)!r}: {error.strerror or error}") from error
-        began = time.perf_counter()
-        result = plain(job.work({name: done.results[name] for name in job.needs}, own))
-        kept = {"about": about, "seconds": round(time.perf_counter() - began, 1), "result": result}
-        with writing(file) as opened:
-            opened.write(to_json(kept).encode() + b"\n")
+        # Another study of this directory may be at a teacher that both share: wait for it.
+        with FileLock(own / ".lock"):
+            if (kept := _read(file)) is None:
+                announce(job.name)
+                began = time.perf_counter()
+                result = plain(job.work({name: done.results[name] for name in job.needs}, own))
+                kept = {"about": about, "seconds": round(time.perf_counter() - began, 1), "result": result}
+                with writing(file) as opened:
+                    opened.write(to_json(kept).encode() + b"\n")
     for key in sorted(set(about) | set(kept["about"])):
         if about.get(key) != kept["about"].get(key):
             raise ResumeError(

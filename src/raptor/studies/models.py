@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +21,7 @@ from raptor.models.surrogate import Surrogate
 from raptor.models.teachers import load_teacher
 from raptor.models.teachers.teacher import Teacher
 from raptor.models.vit import ViT, ViTConfig
+from raptor.models.weights import fingerprint
 from raptor.phases import Phases
 from raptor.preprocessing import Preprocessing
 from raptor.probes.run import probe
@@ -28,9 +30,11 @@ from raptor.studies.size import Size
 from raptor.training.distill import distill
 from raptor.training.recipe import Recipe
 from raptor.training.recipes import Distillation
+from raptor.training.states_cache import open_states
 from raptor.training.vit import Augmentation, train_vit
 
 MUON_LR = 2e-3
+STATES = "states"  # directory in a study's own: of teachers, for as long as it runs
 MEASURED = ("r2", "pearson2", "cosine")
 
 
@@ -48,6 +52,8 @@ class Setting:
         Directory of all studies on this data; teachers in it are shared.
     device
         Where to train.
+    announce
+        Told what is about to be written to disk, and how large it is.
     """
 
     data: str
@@ -56,6 +62,7 @@ class Setting:
     size: Size
     root: Path
     device: str = "cpu"
+    announce: Callable[[str], None] = lambda text: None
 
     @cached_property
     def about(self) -> dict[str, Any]:
@@ -115,9 +122,12 @@ def student_of(
     setting: Setting, teacher: Teacher, phases: Phases, recipe: Distillation, out: Path, tune: bool = False
 ) -> dict[str, Any]:
     """Distil a surrogate and measure it, with `tune` through a classifier that is fitted to it; numbers are kept."""
-    pictures = setting.train()
+    pictures = setting.train(setting.size.student_images)
+    states = None
+    if setting.size.student_images is not None:
+        states = open_states(out.parent / STATES / fingerprint(teacher.module), teacher, pictures, setting.announce)
     resume = any((out / stage / "checkpoint.pt").exists() for stage in ("stage1", "stage2"))
-    surrogate = distill(teacher, pictures, phases, recipe, out, resume)
+    surrogate = distill(teacher, pictures, phases, recipe, out, resume, cache=states)
     held_out = setting.held_out()
     found, right = trajectory_fidelity(teacher, surrogate, held_out, phases), accuracies(surrogate, held_out)
     body: dict[str, Any] = {"phases": str(phases), "n": found.n, "parameters": count_parameters(surrogate.raptor)}

@@ -19,6 +19,9 @@ class Size:
         Rates of stochastic depth.
     student_steps, student_batch
         Of each stage of a distillation.
+    student_images
+        Images that students learn from, whose states a teacher computes once for all of them; None for all images, with
+        the teacher running live: states of a million images would be terabytes.
     eval_images
         Held-out images that everything is measured on.
     seeds
@@ -44,6 +47,7 @@ class Size:
     drop_paths: tuple[float, ...]
     student_steps: int
     student_batch: int
+    student_images: int | None
     eval_images: int
     seeds: tuple[int, ...]
     others: int
@@ -56,18 +60,19 @@ class Size:
 SIZES = {
     "smoke": Size(
         width=16, heads=2, depth=6, patch_size=8, registers=1, image_size=32, teacher_steps=4, teacher_batch=8,
-        drop_paths=(0.0, 0.4), student_steps=2, student_batch=4, eval_images=24, seeds=(0, 1), others=2,
-        widths=(16,), ks=(1, 2), student_lr=1e-3, checkpoints=(0.0, 1.0),
+        drop_paths=(0.0, 0.4), student_steps=2, student_batch=4, student_images=16, eval_images=24, seeds=(0, 1),
+        others=2, widths=(16,), ks=(1, 2), student_lr=1e-3, checkpoints=(0.0, 1.0),
     ),
     "laptop": Size(
-        width=128, heads=4, depth=12, patch_size=8, registers=4, image_size=32, teacher_steps=3000, teacher_batch=96,
-        drop_paths=(0.0, 0.2, 0.4, 0.6), student_steps=250, student_batch=64, eval_images=2000, seeds=(0, 1, 2),
-        others=10, widths=(64, 128), ks=(1, 2, 3, 4, 6, 8, 12), student_lr=1e-3, checkpoints=(0.0, 0.03, 0.1, 0.3, 1.0),
+        width=128, heads=4, depth=12, patch_size=8, registers=0, image_size=32, teacher_steps=1500, teacher_batch=96,
+        drop_paths=(0.0, 0.2, 0.4, 0.6), student_steps=150, student_batch=64, student_images=8192,
+        eval_images=2000, seeds=(0, 1, 2), others=10, widths=(64, 128), ks=(1, 2, 3, 4, 6, 8, 12), student_lr=1e-3,
+        checkpoints=(0.0, 0.03, 0.1, 0.3, 1.0),
     ),
     "paper": Size(
         width=768, heads=12, depth=12, patch_size=14, registers=4, image_size=224, teacher_steps=200_000,
         teacher_batch=512, drop_paths=tuple(i / 10 for i in range(10)), student_steps=312_500, student_batch=64,
-        eval_images=10_000, seeds=(0, 1, 2), others=10, widths=(384, 768), ks=tuple(range(1, 13)), student_lr=1e-4,
-        checkpoints=(0.0, 0.001, 0.01, 0.03, 0.1, 0.3, 1.0),
+        student_images=None, eval_images=10_000, seeds=(0, 1, 2), others=10, widths=(384, 768),
+        ks=tuple(range(1, 13)), student_lr=1e-4, checkpoints=(0.0, 0.001, 0.01, 0.03, 0.1, 0.3, 1.0),
     ),
 }  # fmt: skip
