@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.functional import interpolate
+from torch.nn.functional import interpolate, linear
 
 from raptor.errors import DataError
 from raptor.hub import import_torchmetrics
@@ -44,10 +44,13 @@ class BinsHead(nn.Module):
     def forward(self, features: Features) -> Float[Tensor, "batch rows columns"]:
         """Return depths."""
         assert features.patch is not None
-        read = features.patch
-        if features.cls is not None:
-            read = torch.cat([features.cls[:, None, None].expand_as(read), read], dim=-1)
-        logits = self.linear(read)
+        weight, bias = self.linear.weight, self.linear.bias
+        if features.cls is None:
+            logits = linear(features.patch, weight, bias)
+        else:
+            # The map of concat(cls, patch) in two parts: that of cls is made once an image, not at every pixel.
+            of_cls, of_patch = weight.chunk(2, dim=1)
+            logits = linear(features.patch, of_patch) + linear(features.cls, of_cls, bias)[:, None, None]
         if not features.at_pixels:
             # A linear map and bilinear upsampling may change places: the map is made where there are fewer tokens.
             wide = interpolate(logits.movedim(-1, 1), scale_factor=UPSAMPLED, mode="bilinear", align_corners=False)
