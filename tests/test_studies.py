@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import random
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -95,3 +100,34 @@ def test_a_rise_with_the_rate_must_be_more_than_chance():
     assert summary.claim.held is True
     few = setting(drop_paths=(0.0, 0.2), seeds=(0,))
     assert not stochastic_depth.summarise(few, Done(results, {}, {})).claim.held
+
+
+def test_killed_and_resumed_gives_the_same_table(call, tmp_path):
+    """The process dies twice, each time soon after another job has been finished."""
+    options = ("study", "emergence", "--size", "smoke", "--device", "cpu", "--json")
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    code, out, err = call(*options, "--out", whole)
+    assert code == 0, err
+    expected = json.loads(out)
+    rng = random.Random(0)
+    command = [sys.executable, "-m", "raptor", *options, "--out", broken, "--resume"]
+    environment = {**os.environ, "RAPTOR_SAVE_EVERY": "1"}
+
+    def finished():
+        return len([file for file in broken.rglob("*.json") if (file.parent / file.stem).is_dir()])
+
+    for _ in range(2):
+        before = finished()
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while process.poll() is None and finished() == before:
+            time.sleep(0.02)
+        time.sleep(rng.random() / 5)
+        assert process.poll() is None, "it ended before it could be killed"
+        process.kill()
+        process.wait()
+    assert 2 <= finished() < len(expected["jobs"])
+    code, out, err = call(*options, "--out", broken, "--resume")
+    assert code == 0, err
+    found = json.loads(out)
+    assert (found["summary"], found["claim"]) == (expected["summary"], expected["claim"])
+    assert not (broken / "emergence" / "states").exists()
