@@ -131,3 +131,19 @@ def test_killed_and_resumed_gives_the_same_table(call, tmp_path):
     found = json.loads(out)
     assert (found["summary"], found["claim"]) == (expected["summary"], expected["claim"])
     assert not (broken / "emergence" / "states").exists()
+
+
+def test_the_plan_counts_what_would_be_trained(call, tmp_path):
+    code, out, err = call("study", "k-curve", "--size", "smoke", "--plan", "--device", "cpu", "--json")
+    assert code == 0, err
+    plan, size = json.loads(out), SIZES["smoke"]
+    assert (plan["teachers"], plan["students"]) == (1, len(size.ks))
+    tokens, width = 1 + size.registers + (size.image_size // size.patch_size) ** 2, size.width
+    # Of a layer: qkv, projection and both maps of the MLP; scores and their use. Students have the teacher's blocks.
+    layer = 2 * tokens * 12 * width**2 + 4 * tokens**2 * width
+    patches = 2 * (size.image_size // size.patch_size) ** 2 * 3 * size.patch_size**2 * width
+    seen = size.teacher_steps * size.teacher_batch + len(size.ks) * 2 * size.student_steps * size.student_batch
+    assert plan["flops"] == pytest.approx(3 * seen * (size.depth * layer + patches), rel=0.01)  # without the head
+    assert plan["seconds"] > 0
+    assert plan["disk"] == 2 * size.student_images * (size.depth + 1) * tokens * width
+    assert not list(tmp_path.iterdir())

@@ -29,3 +29,12 @@ def print_study(console: Console, result: dict[str, Any], out: Path | None) -> N
             console.print(escape(f"failed: {job['job']} ({job['failed']})"))
     if out is not None:
         console.print(f"result: {escape(str(out / result['study'] / 'result.json'))}")
+
+
+def print_study_plan(console: Console, result: dict[str, Any], out: Path | None) -> None:
+    table = Table(title=f"{result['study']} ({result['size']}) on {escape(result['data'])}", show_header=False)
+    table.add_row("trains", f"{result['teachers']} teachers, {result['students']} students")
+    table.add_row("operations", f"{result['flops']:.3g}")
+    table.add_row("time", f"{result['seconds'] / 3600:,.1f} hours on {escape(result['device'])}")
+    table.add_row("disk", f"{result['disk'] / 1e9:,.2f} GB of states, while it runs")
+    console.print(table)

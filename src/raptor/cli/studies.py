@@ -8,7 +8,7 @@ import typer
 
 from raptor.cli.app import app
 from raptor.options import Common, verb
-from raptor.study_printing import print_study
+from raptor.study_printing import print_study, print_study_plan
 
 
 @app.command()
@@ -18,6 +18,9 @@ def study(
     data: Annotated[str, typer.Option(help="Labelled images with a train and a test split.")] = "scenes",
     size: Annotated[str, typer.Option(help="smoke, laptop or paper.")] = "laptop",
     resume: Annotated[bool, typer.Option("--resume", help="Go on: what is done is not done again.")] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Say what it would cost on this device, and do nothing.")
+    ] = False,
     *,
     loading: dict[str, Any],
     common: Common,
@@ -25,5 +28,6 @@ def study(
     """A small-scale study: where phases come from, and what surrogates need."""
     from raptor.commands.studying import study as run_study
 
-    result = run_study(name, data, size, resume, common, loading)
-    common.show(result, lambda console: print_study(console, result, common.out))
+    result = run_study(name, data, size, resume, plan, common, loading)
+    shown = print_study_plan if plan else print_study
+    common.show(result, lambda console: shown(console, result, common.out))

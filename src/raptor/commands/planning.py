@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 from torch.optim import Optimizer
 
 from raptor.complexity import count_flops, count_parameters
@@ -24,7 +27,7 @@ from raptor.run import Run
 from raptor.training.distill import joined_loss
 from raptor.training.losses import TrajectoryLoss
 from raptor.training.recipe import build_optimizers
-from raptor.training.recipes import distillation_named
+from raptor.training.recipes import Distillation, distillation_named
 
 ROUNDS = 3  # timed steps, after one that is not
 
@@ -48,14 +51,11 @@ def plan_distillation(
         if k > teacher.depth:
             raise OptionError(f"{teacher.depth} layers cannot be cut into {k} phases")
         chosen = distillation_named(recipe)
-        # What a step costs hardly depends on where the cuts are: phases as equal as can be.
-        cuts = [round(teacher.depth * j / k) for j in range(1, k)]
-        phases = Phases.from_boundaries(cuts, teacher.depth)
+        phases = even_phases(teacher.depth, k)
         surrogate = build_surrogate(teacher, phases, chosen.kind, **chosen.block)
         pixels = torch.randn(common.batch, 3, *teacher.image_size, device=teacher.device)
-        loss = TrajectoryLoss(chosen.joined_weights)
-        optimizers = build_optimizers(surrogate.raptor, chosen.joined)
-        seconds, saved = _calibrate(teacher, surrogate.raptor, pixels, loss, optimizers)
+        timed, saved = calibrate(teacher, surrogate.raptor, pixels, chosen)
+        seconds = timed.passes + timed.optimizer
         images = 2 * epochs * dataset_size
         states = 4 * trajectory_size(teacher)
         trained = count_parameters(surrogate.raptor)
@@ -81,10 +81,22 @@ def plan_distillation(
         return run.finish(body, images=0, layers=teacher.depth)
 
 
-def _calibrate(
-    teacher: Teacher, raptor: Raptor, pixels: torch.Tensor, loss: TrajectoryLoss, optimizers: list[Optimizer]
-) -> tuple[float, int]:
-    """Return the median seconds of a step of stage 2, and the bytes of activations that its backward pass keeps."""
+def even_phases(depth: int, k: int) -> Phases:
+    """Return phases as equal as can be: what a step costs hardly depends on where the cuts are."""
+    return Phases.from_boundaries([round(depth * j / k) for j in range(1, k)], depth)
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Median seconds of the parts of a training step: what grows with the batch, and what does not."""
+
+    passes: float
+    optimizer: float
+
+
+def calibrate(teacher: Teacher, raptor: Raptor, pixels: torch.Tensor, chosen: Distillation) -> tuple[Timed, int]:
+    """Time a step of stage 2; return that and the bytes of activations that its backward pass keeps."""
+    loss = TrajectoryLoss(chosen.joined_weights)
     saved = 0
     seen: set[int] = set()
 
@@ -96,20 +108,29 @@ def _calibrate(
             saved += storage.nbytes()
         return tensor
 
-    def step() -> None:
+    def passes() -> None:
         with torch.no_grad():
             truth = rollout(teacher, teacher.embed(pixels)).states
         joined_loss(raptor, truth, teacher.layout, loss).backward()
-        for optimizer in optimizers:
-            optimizer.step()
-        synchronise(pixels.device)
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        step()
-    times = []
-    for _ in range(ROUNDS):
-        raptor.zero_grad()
+        passes()
+    return time_steps(raptor, passes, build_optimizers(raptor, chosen.joined), pixels.device), saved
+
+
+def time_steps(
+    model: nn.Module, passes: Callable[[], None], optimizers: Sequence[Optimizer], device: torch.device
+) -> Timed:
+    """Time a forward and backward pass, and the optimisers."""
+    times: list[tuple[float, float]] = []
+    for _ in range(ROUNDS + 1):
+        model.zero_grad()
         start = time.perf_counter()
-        step()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times), saved
+        passes()
+        synchronise(device)
+        between = time.perf_counter()
+        for optimizer in optimizers:
+            optimizer.step()
+        synchronise(device)
+        times.append((between - start, time.perf_counter() - between))
+    return Timed(*(statistics.median(part) for part in zip(*times[1:], strict=True)))

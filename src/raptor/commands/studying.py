@@ -7,8 +7,10 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
+from raptor.commands.study_plan import plan_study
 from raptor.commands.training import training_preprocessing
 from raptor.data import parse_source
+from raptor.device import resolve_device
 from raptor.errors import OptionError, OutputError
 from raptor.options import Common
 from raptor.run import Run
@@ -19,30 +21,35 @@ from raptor.studies.size import SIZES
 from raptor.studies.study import Summary
 
 
-def study(name: str, data: str, size: str, resume: bool, common: Common, loading: dict[str, Any]) -> dict[str, Any]:
-    """Run a study's jobs that have no result yet, and say what all of them say together."""
+def study(
+    name: str, data: str, size: str, resume: bool, plan: bool, common: Common, loading: dict[str, Any]
+) -> dict[str, Any]:
+    """Run a study's jobs that have no result yet, and say what all of them say together; or say what they cost."""
     if name not in STUDIES:
         raise OptionError(f"there is no study {name!r}; there are {', '.join(STUDIES)}")
     if size not in SIZES:
         raise OptionError(f"a study is of size {', '.join(SIZES)}, not {size!r}")
-    if common.out is None:
-        raise OptionError("a study takes long and keeps what is done: give --out DIR")
     source, split = parse_source(data)
     if split is not None:
         raise OptionError(f"a study takes the train and the held-out images itself: leave out {split!r}")
     chosen = SIZES[size]
+
+    def announce(text: str) -> None:
+        common.progress.print(text, markup=False, highlight=False)
+
+    preprocessing = training_preprocessing(source, chosen.image_size)
+    out = common.out or Path()
+    setting = Setting(source, preprocessing, loading, chosen, out, str(resolve_device(common.device)), announce)
+    if plan:
+        return plan_study(name, size, setting, common)
+    if common.out is None:
+        raise OptionError("a study takes long and keeps what is done: give --out DIR")
     config = common.config(study=name, data=data, size=size, **loading)
-    with Run("study", config, common.out / name, common.seed) as run:
+    with Run("study", config, out / name, common.seed) as run:
         assert run.out is not None
         if not resume and (run.out / "config.json").exists():
             raise OutputError(f"{str(run.out)!r} holds this study already: go on with --resume, or use another --out")
         run.begin()
-        preprocessing = training_preprocessing(source, chosen.image_size)
-
-        def announce(text: str) -> None:
-            common.progress.print(text, markup=False, highlight=False)
-
-        setting = Setting(source, preprocessing, loading, chosen, Path(common.out), common.device, announce)
         jobs = STUDIES[name].jobs(setting)
         done = run_jobs(jobs, setting.root, announce)
         rmtree(run.out / STATES, ignore_errors=True)

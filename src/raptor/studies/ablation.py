@@ -11,7 +11,7 @@ from typing import Any
 from raptor.phases import Phases
 from raptor.studies.jobs import Done, Job, Results
 from raptor.studies.look import look_at
-from raptor.studies.models import Setting, student_of, teacher_job
+from raptor.studies.models import Setting, student_cost, student_of, teacher_job
 from raptor.studies.study import Claim, Study, Summary
 from raptor.training.recipes import Distillation, distillation_named
 
@@ -65,7 +65,7 @@ def _student(setting: Setting, teacher: str, number: int, label: str, recipe: Di
         return student_of(setting, setting.teacher(teacher), phases, recipe, out, tune=label == TUNED)
 
     about = {**setting.about, "row": label, "seed": seed}
-    return Job(f"ablation/{number:02}-s{seed}", about, work, (teacher, LOOK))
+    return Job(f"ablation/{number:02}-s{seed}", about, work, (teacher, LOOK), student_cost(setting))
 
 
 def summarise(setting: Setting, done: Done) -> Summary:

@@ -21,6 +21,15 @@ Work = Callable[[Results, Path], dict[str, Any]]
 
 
 @dataclass(frozen=True)
+class Cost:
+    """What a job trains: on how many images, counted as often as they are seen, and at what width."""
+
+    width: int
+    teacher_images: int = 0
+    student_images: int = 0
+
+
+@dataclass(frozen=True)
 class Job:
     """One row of the table.
 
@@ -34,12 +43,15 @@ class Job:
         What is done.
     needs
         Names of jobs that come before it.
+    cost
+        What it trains; None where it trains nothing.
     """
 
     name: str
     about: dict[str, Any]
     work: Work
     needs: tuple[str, ...] = ()
+    cost: Cost | None = None
 
 
 @dataclass(frozen=True)

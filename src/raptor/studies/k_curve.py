@@ -9,7 +9,7 @@ from typing import Any
 
 from raptor.selection import find_phases
 from raptor.studies.jobs import Done, Job, Results
-from raptor.studies.models import Setting, student_of, teacher_job
+from raptor.studies.models import Setting, student_cost, student_of, teacher_job
 from raptor.studies.study import Claim, Study, Summary
 from raptor.training.recipes import distillation_named
 
@@ -35,7 +35,8 @@ def _student(setting: Setting, teacher: str, width: int, k: int) -> Job:
         student = student_of(setting, flow, found.phases, recipe, out)
         return {**student, "suggested_k": found.suggested_k, "useful_k": found.useful_k}
 
-    return Job(f"k-curve/w{width}-k{k}", {**setting.about, "width": width, "k": k}, work, (teacher,))
+    about = {**setting.about, "width": width, "k": k}
+    return Job(f"k-curve/w{width}-k{k}", about, work, (teacher,), student_cost(setting, width))
 
 
 def summarise(setting: Setting, done: Done) -> Summary:

@@ -25,7 +25,7 @@ from raptor.models.weights import fingerprint
 from raptor.phases import Phases
 from raptor.preprocessing import Preprocessing
 from raptor.probes.run import probe
-from raptor.studies.jobs import Job, Results
+from raptor.studies.jobs import Cost, Job, Results
 from raptor.studies.size import Size
 from raptor.training.distill import distill
 from raptor.training.recipe import Recipe
@@ -86,13 +86,25 @@ class Setting:
         return load_teacher(self.root / name / folder, device=self.device)
 
 
+def vit_of(setting: Setting, width: int, drop_path: float = 0.0) -> ViTConfig:
+    """Return what a teacher is."""
+    size = setting.size
+    return ViTConfig(
+        image_size=size.image_size, patch_size=size.patch_size, width=width, depth=size.depth, heads=size.heads,
+        n_register=size.registers, drop_path=drop_path, n_classes=len(setting.train(1).classes or ()),
+    )  # fmt: skip
+
+
+def student_cost(setting: Setting, width: int | None = None) -> Cost:
+    """Return what it costs to distil a student in two stages."""
+    size = setting.size
+    return Cost(width or size.width, student_images=2 * size.student_steps * size.student_batch)
+
+
 def teacher_job(setting: Setting, drop_path: float = 0.0, seed: int = 0, width: int | None = None) -> Job:
     """Return the job that trains a ViT, of another width where one is given."""
     size, wide = setting.size, width or setting.size.width
-    vit = ViTConfig(
-        image_size=size.image_size, patch_size=size.patch_size, width=wide, depth=size.depth, heads=size.heads,
-        n_register=size.registers, drop_path=drop_path, n_classes=len(setting.train(1).classes or ()),
-    )  # fmt: skip
+    vit = vit_of(setting, wide, drop_path)
     recipe = Recipe(
         size.teacher_steps, size.teacher_batch, muon_lr=MUON_LR, warmup=min(200, size.teacher_steps // 10), seed=seed
     )
@@ -115,7 +127,8 @@ def teacher_job(setting: Setting, drop_path: float = 0.0, seed: int = 0, width: 
 
     about = {**setting.about, "drop_path": drop_path, "seed": seed, "width": wide}
     other = "" if wide == size.width else f"-w{wide}"
-    return Job(f"teachers/p{drop_path:g}-s{seed}{other}", about, work)
+    cost = Cost(wide, teacher_images=size.teacher_steps * size.teacher_batch)
+    return Job(f"teachers/p{drop_path:g}-s{seed}{other}", about, work, cost=cost)
 
 
 def student_of(

@@ -11,7 +11,7 @@ import numpy as np
 from raptor.phases import Phases
 from raptor.selection import find_phases
 from raptor.studies.jobs import Done, Job, Results
-from raptor.studies.models import Setting, student_of, teacher_job
+from raptor.studies.models import Setting, student_cost, student_of, teacher_job
 from raptor.studies.study import Claim, Study, Summary
 from raptor.training.recipes import distillation_named
 
@@ -60,7 +60,9 @@ def _student(setting: Setting, teacher: str, k: int, phases: Phases | None, seed
         return student_of(setting, setting.teacher(teacher), cut, recipe, out)
 
     label = f"found-k{k}-s{seed}" if phases is None else str(phases)
-    return Job(f"partitions/{label}", {**setting.about, "k": k, "seed": seed}, work, (teacher, FOUND))
+    return Job(
+        f"partitions/{label}", {**setting.about, "k": k, "seed": seed}, work, (teacher, FOUND), student_cost(setting)
+    )
 
 
 def summarise(setting: Setting, done: Done) -> Summary:

@@ -10,7 +10,7 @@ from raptor.dynamics.ranking import rank_correlation
 from raptor.phases import Phases
 from raptor.studies.jobs import Done, Job, Results
 from raptor.studies.look import look_at
-from raptor.studies.models import Setting, student_of, teacher_job
+from raptor.studies.models import Setting, student_cost, student_of, teacher_job
 from raptor.studies.study import Claim, Study, Summary
 from raptor.training.recipes import distillation_named
 
@@ -43,7 +43,7 @@ def _student(setting: Setting, teacher: str, look: str, rate: float, seed: int) 
         return student_of(setting, setting.teacher(teacher), Phases.parse(results[look]["phases"]), recipe, out)
 
     about = {**setting.about, "drop_path": rate, "seed": seed}
-    return Job(f"stochastic-depth/student-p{rate:g}-s{seed}", about, work, (teacher, look))
+    return Job(f"stochastic-depth/student-p{rate:g}-s{seed}", about, work, (teacher, look), student_cost(setting))
 
 
 def summarise(setting: Setting, done: Done) -> Summary:
