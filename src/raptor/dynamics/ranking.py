@@ -14,3 +14,17 @@ def rank_correlation(one: Sequence[float], other: Sequence[float]) -> tuple[floa
         return math.nan, math.nan
     found = spearmanr(one, other)
     return float(found.statistic), float(found.pvalue)
+
+
+def exact_rank_correlation(one: Sequence[float], other: Sequence[float]) -> tuple[float, float]:
+    """Return Spearman's correlation of a few pairs, and the share of all pairings with one as large or larger."""
+    from scipy.stats import permutation_test
+
+    rho, _ = rank_correlation(one, other)
+    if math.isnan(rho):
+        return rho, rho
+    found = permutation_test(
+        (list(one),), lambda drawn: rank_correlation(drawn.tolist(), other)[0], permutation_type="pairings",
+        alternative="greater", n_resamples=math.inf, vectorized=False,
+    )  # fmt: skip
+    return rho, float(found.pvalue)
