@@ -69,8 +69,8 @@ def test_mistakes_are_one_line(call, tmp_path):
 
 
 def student(phases, r2, seed=0):
-    return {"phases": phases, "r2": {"all": [r2], "cls": [r2], "patch": [r2]}, "recovered": r2, "seed": seed,
-            "surrogate": r2, "teacher": 0.5}  # fmt: skip
+    return {"phases": phases, "r2": {"all": [r2], "cls": [r2], "patch": [r2]}, "pearson2": {}, "recovered": r2,
+            "seed": seed, "surrogate": r2, "teacher": 0.5}  # fmt: skip
 
 
 def test_found_partitions_stand_where_they_stand():
@@ -91,7 +91,7 @@ def test_a_rise_with_the_rate_must_be_more_than_chance():
     for rate in rates:
         results[f"teachers/p{rate:g}-s0"] = {"top1": 0.5 - rate / 10}
         results[f"stochastic-depth/look-p{rate:g}"] = {
-            "within": 0.9, "between": 0.5, "verdict": "blocks", "phases": "2-2-2",
+            "within": 0.9, "between": 0.5, "verdict": "blocks", "phases": "2-2-2", "similarity": [[1.0]],
         }  # fmt: skip
         for seed in seeds:
             results[f"stochastic-depth/student-p{rate:g}-s{seed}"] = student("2-2-2", 0.5 + rate / 2 + 0.01 * seed)

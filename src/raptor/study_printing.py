@@ -13,7 +13,9 @@ from raptor.dynamics_printing import HELD
 
 
 def print_study(console: Console, result: dict[str, Any], out: Path | None) -> None:
-    rows = [{key: value for key, value in row.items() if not isinstance(value, list)} for row in result["summary"]]
+    rows = [
+        {key: value for key, value in row.items() if not isinstance(value, (list, dict))} for row in result["summary"]
+    ]
     if rows:
         title = f"{result['study']} ({result['size']['name']}), n = {result['images']:,} held-out images"
         table = Table(*(escape(key.replace("_", " ")) for key in rows[0]), title=title)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
@@ -198,13 +199,29 @@ def certainty(found: FoundPhases, title: str) -> alt.LayerChart:
 
 def gallery(models: list[tuple[str, FoundPhases]], title: str) -> alt.ConcatChart:
     """Draw several models side by side (the paper's Figure 1), each with its own cuts."""
-    matrices = [_whole(found) for _, found in models]
-    low = min(0.0, *(float(matrix.min()) for _, matrix in matrices))
+    panels = [Panel(name, _about(found), *_whole(found), found.phases) for name, found in models]
+    return side_by_side(panels).properties(title=title)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A matrix of layers from the first on, with its phases."""
+
+    title: str
+    subtitle: str
+    first: int
+    matrix: NDArray[Any]
+    phases: Phases
+
+
+def side_by_side(panels: list[Panel], columns: int = 3) -> alt.ConcatChart:
+    """Draw matrices with their cuts, all in the same colours."""
+    low = min(0.0, *(float(panel.matrix.min()) for panel in panels))
     colour = alt.Color("value:Q", title="cosine", scale=alt.Scale(scheme=SEQUENTIAL, domain=[low, 1.0]))
     charts = []
-    for (name, found), (first, matrix) in zip(models, matrices, strict=True):
-        last = first + len(matrix) - 1
-        heat = _heat(_cells(matrix, first), first, last, SMALL_CELLS, colour)
-        lines = _cuts({found.k: found.phases}, last)
-        charts.append(alt.layer(heat, *lines).properties(title=alt.Title(name, subtitle=_about(found))))
-    return alt.concat(*charts, columns=3).properties(title=title)
+    for panel in panels:
+        last = panel.first + len(panel.matrix) - 1
+        heat = _heat(_cells(panel.matrix, panel.first), panel.first, last, SMALL_CELLS, colour)
+        lines = _cuts({panel.phases.k: panel.phases}, last)
+        charts.append(alt.layer(heat, *lines).properties(title=alt.Title(panel.title, subtitle=panel.subtitle)))
+    return alt.concat(*charts, columns=columns)

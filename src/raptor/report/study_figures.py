@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
+import numpy as np
 
-from raptor.report.drawing import PALETTE, SEQUENTIAL
+from raptor.phases import Phases
+from raptor.report.drawing import PALETTE
+from raptor.report.phase_figures import Panel, side_by_side
 
 PANEL = 220  # pixels
 Rows = list[dict[str, Any]]
 
 
 def table(rows: Rows) -> Rows:
-    """Return the rows without what is a matrix or a list: what fits into cells."""
-    return [{key: value for key, value in row.items() if not isinstance(value, list)} for row in rows]
+    """Return the rows without what is a matrix, a list or a tree: what fits into cells."""
+    return [{key: value for key, value in row.items() if not isinstance(value, (list, dict))} for row in rows]
 
 
 def _points(rows: Rows, x: str, y: str, x_title: str, y_title: str, **more: Any) -> alt.Chart:
@@ -34,14 +38,47 @@ def _points(rows: Rows, x: str, y: str, x_title: str, y_title: str, **more: Any)
 R2 = "R2 at the last layer"
 
 
-def stochastic_depth(rows: Rows) -> alt.HConcatChart:
-    """Draw fidelity and accuracy by rate, fidelity by accuracy, and fidelity by similarity."""
-    return alt.hconcat(
-        _points(rows, "drop_path", "r2", "rate of stochastic depth", R2),
-        _points(rows, "drop_path", "top1", "rate of stochastic depth", "top-1 of the teacher"),
-        _points(rows, "top1", "r2", "top-1 of the teacher", R2),
-        _points(rows, "within", "r2", "cosine within phases", R2),
+def stochastic_depth(rows: Rows) -> alt.VConcatChart:
+    """Draw Figure 4: matrices, fidelity by layer, and by rate, accuracy and similarity."""
+    rate = "rate of stochastic depth"
+    firsts = [row for row in rows if row["seed"] == rows[0]["seed"]]
+    accuracy = [
+        {"drop_path": row["drop_path"], "of": name, "top1": row[key]}
+        for row in rows
+        for name, key in (("teacher", "top1"), ("Raptor", "student_top1"))
+    ]
+    of = alt.Color("of:N", title=None, scale=alt.Scale(domain=["teacher", "Raptor"], range=["#000000", PALETTE[0]]))
+    return alt.vconcat(
+        _matrices(firsts, [f"drop path {row['drop_path']:g}" for row in firsts]),
+        alt.hconcat(*(_by_layer(rows, measure, group) for measure in ("r2", "pearson2") for group in ("cls", "patch"))),
+        alt.hconcat(
+            _points(accuracy, "drop_path", "top1", rate, "top-1", color=of),
+            _points(rows, "drop_path", "r2", rate, R2),
+            _points(rows, "top1", "r2", "top-1 of the teacher", R2),
+            _points(rows, "within", "r2", "cosine within phases", R2),
+        ),
     ).properties(title="Stochastic depth")
+
+
+def _by_layer(rows: Rows, measure: str, group: str) -> alt.Chart:
+    """Draw the mean over seeds of a measure of Raptors, a line a rate."""
+    values = [
+        {"rate": row["drop_path"], "layer": layer, "value": value}
+        for row in rows
+        for layer, value in enumerate(row["by_layer"][measure][group], start=1)
+    ]
+    rates = sorted({row["drop_path"] for row in rows})
+    colour = alt.Color("rate:N", title="drop path", scale=alt.Scale(domain=rates, range=list(PALETTE[: len(rates)])))
+    return (
+        alt.Chart(alt.Data(values=values))
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("layer:O", axis=alt.Axis(labelAngle=0)),
+            y=alt.Y("mean(value):Q", title=f"{measure} of {group}", scale=alt.Scale(zero=False)),
+            color=colour,
+        )
+        .properties(width=PANEL, height=PANEL)
+    )
 
 
 def partitions(rows: Rows) -> alt.Chart:
@@ -53,15 +90,16 @@ def partitions(rows: Rows) -> alt.Chart:
     )
 
 
-def emergence(rows: Rows) -> alt.HConcatChart:
-    """Draw similarity and fidelity along training."""
+def emergence(rows: Rows) -> alt.VConcatChart:
+    """Draw the matrices, similarity and fidelity along training."""
     names = {"within": "cosine within phases", "between": "cosine between phases", "r2": R2, "r2_cls": "R2 of cls",
              "top1": "top-1"}  # fmt: skip
     panels = [
         _points(rows, "share", name, "share of the training", title).mark_line(point=True)
         for name, title in names.items()
     ]
-    return alt.hconcat(*panels).properties(title="Along training")
+    titles = [f"after {row['share']:.0%} of the training" for row in rows]
+    return alt.vconcat(_matrices(rows, titles), alt.hconcat(*panels)).properties(title="Along training")
 
 
 def ablation(rows: Rows) -> alt.HConcatChart:
@@ -91,21 +129,18 @@ def k_curve(rows: Rows) -> alt.HConcatChart:
     return alt.hconcat(*panels).properties(title="How many blocks")
 
 
-def gallery(rows: Rows) -> alt.HConcatChart:
+def gallery(rows: Rows) -> alt.ConcatChart:
     """Draw the matrices."""
-    colour = alt.Color("value:Q", title="cosine", scale=alt.Scale(scheme=SEQUENTIAL, domain=[0, 1]))
-    panels = []
-    for row in rows:
-        cells = [
-            {"row": i + 1, "column": j + 1, "value": value}
-            for i, line in enumerate(row["similarity"])
-            for j, value in enumerate(line)
-        ]
-        grid = alt.Chart(alt.Data(values=cells)).mark_rect()
-        x, y = (alt.X("column:O", title="layer"), alt.Y("row:O", title="layer"))
-        title = alt.Title(f"drop path {row['drop_path']:g}", subtitle=f"{row['verdict']}, {row['phases']}")
-        panels.append(grid.encode(x=x, y=y, color=colour).properties(width=PANEL, height=PANEL, title=title))
-    return alt.hconcat(*panels).properties(title="Similarity between layers")
+    titles = [f"drop path {row['drop_path']:g}" for row in rows]
+    return _matrices(rows, titles).properties(title="Similarity between layers")
+
+
+def _matrices(rows: Rows, titles: Sequence[str]) -> alt.ConcatChart:
+    panels = [
+        Panel(title, f"{row['verdict']}, {row['phases']}", 1, np.array(row["similarity"]), Phases.parse(row["phases"]))
+        for row, title in zip(rows, titles, strict=True)
+    ]
+    return side_by_side(panels, columns=len(panels))
 
 
 DRAWN = {

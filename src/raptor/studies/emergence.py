@@ -42,6 +42,7 @@ def summarise(setting: Setting, done: Done) -> Summary:
             rows.append(
                 {"share": share, "top1": student["teacher"], "within": found["within"], "between": found["between"],
                  "verdict": found["verdict"], "suggested_k": found["suggested_k"], "phases": found["phases"],
+                 "similarity": found["similarity"],
                  "r2": student["r2"]["all"][-1], "r2_cls": student["r2"]["cls"][-1],
                  "cosine_cls": student["cosine"]["cls"][-1]}
             )  # fmt: skip

@@ -62,7 +62,8 @@ def summarise(setting: Setting, done: Done) -> Summary:
                 {"drop_path": rate, "seed": seed, "top1": teacher["top1"], "student_top1": student["surrogate"],
                  "recovered": student["recovered"], "r2": student["r2"]["all"][-1], "r2_cls": student["r2"]["cls"][-1],
                  "r2_patch": student["r2"]["patch"][-1], "within": look["within"], "between": look["between"],
-                 "verdict": look["verdict"], "phases": look["phases"]}
+                 "verdict": look["verdict"], "phases": look["phases"], "similarity": look["similarity"],
+                 "by_layer": {name: student[name] for name in ("r2", "pearson2")}}
             )  # fmt: skip
     return Summary(rows, Claim("stochastic depth makes surrogates closer", *_judged(rows)))
 
