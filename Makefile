@@ -12,7 +12,7 @@ TESTS ?= tests
 
 demo: $(VENV)/.run
 	$(BIN)/raptor demo --out runs/demo
-	@echo "The pictures are in runs/demo/figures (similarity.html has a slider), the numbers in runs/demo/result.json"
+	@echo "Open runs/demo/report.html in a browser; every stage has its numbers and figures in a directory beside it"
 
 # Two processes of one thread each: threads of two processes would wait for one another.
 test: lint

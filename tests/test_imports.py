@@ -19,7 +19,7 @@ LEVELS = {
     # mathematics
     "resampling": 1, "complexity": 1, "levin": 1, "fidelity_by_layer": 1, "dynamics": 1, "cka": 1, "matrix": 1,
     "useful_k": 1,
-    "rewiring": 1, "interventions": 1,
+    "rewiring": 1, "interventions": 1, "film": 1,
     "similarity": 1, "solvers": 1, "segmentation": 1, "drift": 1, "structure": 1, "selection": 1,
     # models and data
     "models": 2, "data": 2,
@@ -30,7 +30,7 @@ LEVELS = {
     "benchmarks": 4, "phase_result": 4, "probe_result": 4, "dynamics_result": 4, "dynamics_claims": 4,
     "published": 4, "fidelity_result": 4, "model_card": 4,
     "printing": 4, "probe_printing": 4, "dynamics_printing": 4,
-    "study_printing": 4, "studies": 4, "commands": 4, "demo": 4, "cli": 4, "__main__": 4,
+    "study_printing": 4, "pipeline_printing": 4, "studies": 4, "commands": 4, "cli": 4, "__main__": 4,
 }  # fmt: skip
 
 

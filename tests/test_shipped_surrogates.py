@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 
 import pytest
 
 import raptor
-from raptor import demo
 from raptor.data import load_images
-from raptor.dynamics import survey
-from raptor.dynamics.expansion import expansion
 from raptor.evaluation import fidelity
 from raptor.models.pretrained import load_surrogate, with_teacher
 from raptor.models.teachers import SHIPPED_SURROGATES
@@ -51,24 +47,3 @@ def test_it_is_worth_what_its_card_says(name, teacher):
 @pytest.mark.parametrize("name", NAMES)
 def test_it_is_a_model_by_its_name(name, teacher):
     assert raptor.load_teacher(name).depth == teacher.depth == 12
-
-
-def test_the_demo_trains_one_and_shows_all(call, tmp_path, monkeypatch):
-    for name, value in (("LIVE_STEPS", 2), ("PUSHED", 1), ("CHANGED", 8), ("ORDERS", 1)):
-        monkeypatch.setattr(demo, name, value)
-    monkeypatch.setattr(survey, "expansion", partial(expansion, vectors=2, iterations=1))
-    code, out, err = call("demo", "--images", 24, "--out", tmp_path, "--device", "cpu")
-    assert code == 0, err
-    result = json.loads((tmp_path / "result.json").read_text())
-    labels = [one["label"] for one in result["surrogates"]]
-    assert labels == ["live, 2 + 2 steps", *(f"shipped, {name}" for name in NAMES)]
-    ks = [one["phases"].count("-") + 1 for one in result["surrogates"]]
-    assert ks == [3, *(int(name.removeprefix("scenes:k")) for name in NAMES)]
-    for one in result["surrogates"]:
-        assert one["images"] == 24
-        assert one["label"] in out
-    assert {"verdict", "figures"} <= set(result)
-    assert result["interventions"]["replace"]["1"]["intra"]["orders"] == 1
-    assert set(result["dynamics"]["against"]["distances"]) == {"scenes | scenes:k3"}
-    assert all((tmp_path / figure).exists() for figure in result["figures"])
-    assert "the paper's claim" in out

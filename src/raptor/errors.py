@@ -75,3 +75,7 @@ class ResumeError(RaptorError):
 
 class TrainingError(RaptorError):
     """A training that cannot go on, such as a loss that is not finite."""
+
+
+class PipelineError(RaptorError):
+    """Stages of the whole pipeline that failed; the others are done and kept."""

@@ -8,6 +8,7 @@ import torch
 
 from raptor.complexity import count_flops, count_parameters
 from raptor.models.teachers.teacher import Teacher
+from raptor.models.weights import fingerprint
 
 
 def inspect(teacher: Teacher) -> dict[str, Any]:
@@ -35,5 +36,6 @@ def inspect(teacher: Teacher) -> dict[str, Any]:
         "resize": None if preprocessing.resize is None else list(preprocessing.resize),
         "preprocessing": preprocessing.source,
         "head": teacher.head is not None,
+        "sha256": fingerprint(teacher.module),
         "notes": list(parts.notes),
     }

@@ -9,30 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from raptor.dynamics_printing import print_claims, print_interventions
 from raptor.formatting import number
-
-
-def print_demo(console: Console, result: dict[str, Any], out: Path) -> None:
-    print_inspection(console, result, None)
-    print_phases(console, result, out)
-    _print_surrogates(console, result["surrogates"])
-    print_claims(console, result["dynamics"]["claims"])
-    print_interventions(console, result["interventions"], None)
-
-
-def _print_surrogates(console: Console, surrogates: list[dict[str, Any]]) -> None:
-    first = surrogates[0]
-    table = Table("surrogate", "phases", "R2, last", "top-1", "recovered",
-                  title=f"tied blocks instead of layers, n = {first['images']} test images")  # fmt: skip
-    for one in surrogates:
-        low, high = (number(end, ".1%") for end in one["recovered_ci"])
-        table.add_row(
-            escape(one["label"]), one["phases"], number(one["r2"]["all"][-1]), f"{one['surrogate_top1']:.1%}",
-            f"{one['recovered']:.1%} \\[{low}, {high}]",
-        )  # fmt: skip
-    console.print(table)
-    console.print(f"recovered: of the teacher's top-1 of {first['teacher_top1']:.1%}, with its 95% interval")
 
 
 def print_inspection(console: Console, result: dict[str, Any], out: Path | None) -> None:

@@ -51,6 +51,20 @@ def to_json(value: Any) -> str:
     return json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=False)
 
 
+def read_result(folder: Path) -> dict[str, Any] | None:
+    """Return the result that a run directory holds; None where there is none that can be read."""
+    try:
+        found = json.loads((folder / "result.json").read_text())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def machine() -> str:
+    """Return what this runs on, in a few words."""
+    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+
+
 class Run:
     """What a command does around its work: time it, seal the result, keep it in a directory.
 
@@ -86,7 +100,7 @@ class Run:
         if self.out is not None and not self._begun:
             with self._explained():
                 (self.out / "result.json").unlink(missing_ok=True)
-            about = {"seed": self.seed, "command": sys.argv[1:], "versions": versions()}
+            about = {"seed": self.seed, "command": sys.argv[1:], "versions": versions(), "machine": machine()}
             self.save("config.json", {"verb": self.verb, **self.config, **about})
         self._begun = True
 

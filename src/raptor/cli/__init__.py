@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 # Imported for the verbs that they register, in the order in which help lists them.
-from raptor.cli import dynamics, models, probes, studies, surrogates, upkeep  # noqa: F401
+from raptor.cli import dynamics, models, pipeline, probes, studies, surrogates, upkeep  # noqa: F401
 from raptor.cli.app import app
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import typer
 
 from raptor import printing
@@ -44,14 +42,3 @@ def bench(*, common: Common) -> None:
     common.show(result, lambda console: None)
     if not ok:
         raise typer.Exit(1)
-
-
-@app.command()
-@verb
-def demo(*, common: Common) -> None:
-    """The main job on the embedded default, from nothing to a picture."""
-    from raptor.demo import run_demo
-
-    out = common.out or Path("runs/demo")
-    result = run_demo(out, common)
-    common.show(result, lambda console: printing.print_demo(console, result, out))

@@ -115,9 +115,19 @@ def distill_model(
             "images_per_second": _seen(chosen) / max(seconds, 1e-9),
             "fidelity": body,
             "damaged": [*pictures.damaged, *held_out.damaged],
-            "figures": draw_fidelity(run, measured, surrogate),
+            "figures": [*draw_fidelity(run, measured, surrogate), *_draw_training(run)],
         }
         return run.finish(result, images=measured.by_layer.n, layers=teacher.depth)
+
+
+def _draw_training(run: Run) -> list[str]:
+    """Draw the losses of both stages, from their logs."""
+    if run.out is None:
+        return []
+    from raptor.report import drawing, training_figures
+
+    rows = training_figures.logged(run.out)
+    return [drawing.save(training_figures.losses(rows, "Training of the surrogate"), run, "training", rows)]
 
 
 def _seen(chosen: Distillation) -> int:

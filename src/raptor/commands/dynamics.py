@@ -36,6 +36,8 @@ def dynamics_of(
     weights: Path | None,
     head: Path | None,
     loading: dict[str, Any],
+    pushed: int = PUSHED,
+    stretched: int = STRETCHED,
 ) -> dict[str, Any]:
     """Measure everything of section 4 on one model, and on others beside it."""
     data = data_for(model, data, "dynamics are measured on images")
@@ -51,7 +53,7 @@ def dynamics_of(
         pictures = load_images(
             data, teacher, None, common.images or IMAGES, batch_size=common.batch, seed=common.seed, **loading
         )
-        body = side_by_side(run, {model: teacher, **others}, pictures, given, common, PUSHED, STRETCHED)
+        body = side_by_side(run, {model: teacher, **others}, pictures, given, common, pushed, stretched)
         return run.finish({"model": model, "data": data, **body}, images=body["images"], layers=teacher.depth)
 
 

@@ -1,4 +1,4 @@
-"""What all figures share: sizes, colours, and how one declaration becomes html, png, svg and pdf."""
+"""What all figures share: sizes, colours, and how one declaration becomes png, svg, pdf and a part of the report."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from raptor.run import Run, to_json
 GROUP_COLOURS = {"cls": "#D55E00", "register": "#009E73", "patch": "#0072B2"}
 PALETTE = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#0072B2", "#D55E00", "#F0E442")
 WIDTH, HEIGHT = 420, 260
+SPEC = "vl.json"  # ending of the declaration of a figure
 SEQUENTIAL, DIVERGING = "cividis", "blueorange"  # both read the same with any colour vision
 
 
@@ -26,9 +27,9 @@ class Figure:
 
 
 def save(chart: Any, run: Run, name: str, rows: list[dict[str, Any]] | None = None) -> str:
-    """Write a figure as html, png, svg and pdf into the run's `figures/`; return the png's path within the run.
+    """Write a figure as png, svg and pdf into the run's `figures/`; return the png's path within the run.
 
-    The html holds all that it needs: it opens from the disk without a network. Rows become a table beside it, .csv.
+    Its declaration, from which the report draws it anew, lies beside it; rows become a table, .csv.
     """
     import vl_convert
 
@@ -36,7 +37,7 @@ def save(chart: Any, run: Run, name: str, rows: list[dict[str, Any]] | None = No
     versions = {
         "svg": vl_convert.vegalite_to_svg(spec).encode(),
         "pdf": vl_convert.vegalite_to_pdf(spec),
-        "html": vl_convert.vegalite_to_html(spec, bundle=True).encode(),
+        SPEC: spec.encode(),
         "png": vl_convert.vegalite_to_png(spec, scale=2.0),
     }
     if rows is not None:

@@ -20,7 +20,8 @@ CUT = "#E69F00"
 KINDS = ["drift", "paced drift", "blocks"]
 
 
-def _cells(matrix: NDArray[Any], first: int, **more: Any) -> list[dict[str, Any]]:
+def cells(matrix: NDArray[Any], first: int, **more: Any) -> list[dict[str, Any]]:
+    """Return a row for each pair of layers."""
     return [
         {"row": first + i, "column": first + j, "value": round(float(value), 5), **more}
         for i, line in enumerate(matrix)
@@ -28,10 +29,10 @@ def _cells(matrix: NDArray[Any], first: int, **more: Any) -> list[dict[str, Any]
     ]
 
 
-def _cuts(partitions: dict[int, Phases], last: int) -> tuple[alt.Chart, alt.Chart]:
+def cuts(partitions: dict[int, Phases], last: int, group: str = "") -> tuple[alt.Chart, alt.Chart]:
     """Draw lines at the boundaries of each partition, upright and level."""
     rows = [
-        {"k": k, "at": boundary + 0.5, "from": 0.5, "to": last + 0.5, "phases": str(phases)}
+        {"k": k, "group": group, "at": boundary + 0.5, "from": 0.5, "to": last + 0.5, "phases": str(phases)}
         for k, phases in partitions.items()
         for boundary in phases.boundaries
     ]
@@ -39,7 +40,7 @@ def _cuts(partitions: dict[int, Phases], last: int) -> tuple[alt.Chart, alt.Char
     return lines.encode(x="at:Q", y="from:Q", y2="to:Q"), lines.encode(y="at:Q", x="from:Q", x2="to:Q")
 
 
-def _heat(rows: list[dict[str, Any]], first: int, last: int, size: int, colour: alt.Color) -> alt.Chart:
+def heat(rows: list[dict[str, Any]], first: int, last: int, size: int, colour: alt.Color) -> alt.Chart:
     """Draw a matrix of layers, the first one at the top left."""
     ticks = alt.Axis(values=list(range(first, last + 1, max(1, (last - first) // 12))), grid=False, format="d")
     scale = {"domain": [first - 0.5, last + 0.5], "nice": False, "padding": 0}
@@ -78,9 +79,9 @@ def similarity(found: FoundPhases, title: str) -> alt.LayerChart:
         value=found.k,
         bind=alt.binding_range(min=min(partitions), max=max(partitions), step=1, name="number of phases "),
     )
-    upright, level = (line.transform_filter("datum.k == k") for line in _cuts(partitions, last))
-    heat = _heat(_cells(matrix, first), first, last, CELLS, colour)
-    return (heat + upright + level).add_params(slider).properties(title=alt.Title(title, subtitle=_about(found)))
+    upright, level = (line.transform_filter("datum.k == k") for line in cuts(partitions, last))
+    drawn = heat(cells(matrix, first), first, last, CELLS, colour)
+    return (drawn + upright + level).add_params(slider).properties(title=alt.Title(title, subtitle=_about(found)))
 
 
 def _whole(found: FoundPhases) -> tuple[int, NDArray[Any]]:
@@ -116,7 +117,7 @@ def remains(found: FoundPhases, title: str) -> alt.HConcatChart:
         "value:Q", title="S - fit", scale=alt.Scale(scheme=DIVERGING, domain=[-most, most], reverse=True)
     )
     charts = [
-        _heat(_cells(left[_name(one)], 1), 1, layers, SMALL_CELLS, colour).properties(
+        heat(cells(left[_name(one)], 1), 1, layers, SMALL_CELLS, colour).properties(
             title=alt.Title(_name(one), subtitle=f"{one.parameters} parameters, residual {one.residual:.3f}")
         )
         for one in shown(found)
@@ -221,7 +222,7 @@ def side_by_side(panels: list[Panel], columns: int = 3) -> alt.ConcatChart:
     charts = []
     for panel in panels:
         last = panel.first + len(panel.matrix) - 1
-        heat = _heat(_cells(panel.matrix, panel.first), panel.first, last, SMALL_CELLS, colour)
-        lines = _cuts({panel.phases.k: panel.phases}, last)
-        charts.append(alt.layer(heat, *lines).properties(title=alt.Title(panel.title, subtitle=panel.subtitle)))
+        drawn = heat(cells(panel.matrix, panel.first), panel.first, last, SMALL_CELLS, colour)
+        lines = cuts({panel.phases.k: panel.phases}, last)
+        charts.append(alt.layer(drawn, *lines).properties(title=alt.Title(panel.title, subtitle=panel.subtitle)))
     return alt.concat(*charts, columns=columns)

@@ -80,6 +80,7 @@ def fit(
     """
     keep_freed_memory()
     launch = launch or Launch()
+    log_every = max(1, min(log_every, recipe.steps // 20))  # a short training has a curve too
     chosen = optimizers or build_optimizers(model, recipe)
     workers = Workers(model, objective, chosen, launch, recipe.batch_size, out)
     # JSON's own types, so that what is compared is what was saved.

@@ -1,0 +1,87 @@
+"""The depth film: patch tokens of a few images at every layer as pictures, all through one projection to colours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import adaptive_avg_pool2d, normalize
+
+from raptor.flow import DepthFlow, layers_of
+
+MOST_SIDE = 16  # patches; larger grids are averaged, since similarities grow with the fourth power of it
+ENDS = (0.01, 0.99)  # quantiles of a coordinate that become no and full colour
+STEPS = 127  # of a similarity, from 0 to 1
+
+
+@dataclass(frozen=True)
+class Film:
+    """Pictures of patch tokens by layer.
+
+    Parameters
+    ----------
+    colours
+        By flow, (images, layers, rows, columns, 3): coordinates along three common principal directions as bytes.
+    cosines
+        By flow, (images, layers, patches, patches): cosines between patches in steps of 1 / 127.
+    apart
+        By flow but the first, (images, layers, rows, columns): 1 - cosine to the first flow's token.
+    explained
+        Share of the variance of the first flow's directions along each of the three.
+    """
+
+    colours: dict[str, NDArray[np.uint8]]
+    cosines: dict[str, NDArray[np.int8]]
+    apart: dict[str, NDArray[np.float32]]
+    explained: list[float]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return all arrays under flat names, as an .npz file holds them."""
+        named: dict[str, dict[str, Any]] = {"colours": self.colours, "cosines": self.cosines, "apart": self.apart}
+        return {f"{kind}/{flow}": array for kind, by_flow in named.items() for flow, array in by_flow.items()}
+
+
+@torch.no_grad()
+def depth_film(flows: Mapping[str, DepthFlow], pixels: Float[Tensor, "images 3 height width"]) -> Film:
+    """Film flows of the same tokens, the first being what colours and differences are taken from."""
+    found = {name: _patches(flow, pixels) for name, flow in flows.items()}
+    first = next(iter(found.values()))
+    centre, components, explained = principal(first.flatten(0, -2))
+    low, high = torch.quantile((first.flatten(0, -2) - centre) @ components.T, torch.tensor(ENDS, dtype=first.dtype), 0)
+    colours, cosines = {}, {}
+    for name, patches in found.items():
+        shown = ((patches - centre) @ components.T - low) / (high - low).clamp(min=torch.finfo(first.dtype).tiny)
+        colours[name] = (shown.clamp(0, 1) * 255).round().to(torch.uint8).numpy()
+        flat = patches.flatten(2, 3)
+        cosines[name] = (flat @ flat.transpose(-1, -2) * STEPS).round().to(torch.int8).numpy()
+    others = {name: patches for name, patches in found.items() if patches is not first}
+    apart = {name: (1 - (patches * first).sum(dim=-1)).float().numpy() for name, patches in others.items()}
+    return Film(colours, cosines, apart, explained)
+
+
+def principal(rows: Float[Tensor, "n width"]) -> tuple[Tensor, Float[Tensor, "3 width"], list[float]]:
+    """Return the mean, three directions of most variance, and their shares of it; signs are fixed."""
+    centre = rows.mean(dim=0)
+    values, vectors = torch.linalg.eigh((rows - centre).T @ (rows - centre))
+    components = vectors[:, -3:].flip(1).T
+    largest = components.gather(1, components.abs().argmax(dim=1, keepdim=True))
+    shares = (values[-3:].flip(0) / values.sum()).tolist()
+    return centre, components * largest.sign(), shares
+
+
+def _patches(flow: DepthFlow, pixels: Tensor) -> Float[Tensor, "images layers rows columns width"]:
+    """Return directions of patch tokens at all layers, on a grid that is not too large."""
+    layout = flow.layout
+    rows, columns = (min(side, MOST_SIDE) for side in layout.grid)
+    layers = []
+    for _, states in layers_of(flow, flow.embed(pixels)):
+        grid = normalize(states[:, layout.where("patch")].double().cpu(), dim=-1).unflatten(1, layout.grid)
+        pooled = adaptive_avg_pool2d(grid.permute(0, 3, 1, 2), (rows, columns)).permute(0, 2, 3, 1)
+        layers.append(normalize(pooled, dim=-1))
+    return torch.stack(layers, dim=1)

@@ -1,0 +1,62 @@
+"use strict";
+const DATA = JSON.parse(document.getElementById("data").textContent);
+const dark = () => document.documentElement.dataset.theme === "dark";
+const views = {};
+
+// Figures are drawn from their declarations, so that the theme can change and a slider can move.
+function themed(spec) {
+  const text = JSON.stringify(spec);
+  return JSON.parse(dark() ? text.replaceAll('"#000000"', '"#ffffff"').replaceAll('"#666"', '"#bbb"') : text);
+}
+async function draw(place) {
+  const id = place.dataset.spec, look = getComputedStyle(document.documentElement);
+  const ink = look.getPropertyValue("--ink").trim(), line = look.getPropertyValue("--line").trim();
+  const words = { labelColor: ink, titleColor: ink };
+  const config = {
+    background: "transparent", view: { stroke: line }, text: { fill: ink }, legend: words, header: words,
+    axis: { ...words, gridColor: line, domainColor: line, tickColor: line }, title: { color: ink, subtitleColor: ink },
+  };
+  const bind = place.previousElementSibling;
+  bind.replaceChildren();
+  const kept = views[id] ? { k: signal(id, "k"), group: signal(id, "group") } : {};
+  const result = await vegaEmbed(place, themed(DATA.figures[id].spec), { actions: false, renderer: "svg", config, bind });
+  views[id] = result.view;
+  for (const [name, value] of Object.entries(kept)) if (value !== undefined) result.view.signal(name, value);
+  await result.view.runAsync();
+}
+function signal(id, name) { try { return views[id].signal(name); } catch { return undefined; } }
+async function drawAll() {
+  for (const place of document.querySelectorAll(".chart")) {
+    try { await draw(place); } catch (error) { place.textContent = "This figure cannot be drawn: " + error.message; console.error(error); }
+  }
+  document.documentElement.dataset.drawn = "yes";
+}
+
+function save(name, address) {
+  const link = document.createElement("a");
+  link.href = address; link.download = name;
+  document.body.append(link); link.click(); link.remove();
+}
+document.addEventListener("click", async (event) => {
+  const kind = event.target.dataset && event.target.dataset.save;
+  if (!kind) return;
+  const id = event.target.closest("figure").id, name = DATA.figures[id].name + "." + kind;
+  if (kind === "csv") return save(name, URL.createObjectURL(new Blob([DATA.figures[id].csv], { type: "text/csv" })));
+  // A picture for a paper is on white, whatever the page looks like.
+  const view = new vega.View(vega.parse(vegaLite.compile(DATA.figures[id].spec).spec), { renderer: "none" });
+  for (const one of ["k", "group"]) { const value = signal(id, one); if (value !== undefined) view.signal(one, value); }
+  save(name, await view.toImageURL(kind, kind === "png" ? 2 : 1));
+});
+
+const button = document.getElementById("theme");
+function theme(name) {
+  document.documentElement.dataset.theme = name;
+  button.setAttribute("aria-pressed", String(name === "dark"));
+  button.textContent = name === "dark" ? "Light" : "Dark";
+}
+theme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+button.addEventListener("click", async () => { theme(dark() ? "light" : "dark"); films.forEach((film) => film.show()); await drawAll(); });
+addEventListener("beforeprint", () => theme("light"));
+
+const films = [...document.querySelectorAll(".film")].map((place) => new DepthFilm(place, DATA.films[place.dataset.film]));
+drawAll();

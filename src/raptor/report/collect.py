@@ -1,0 +1,138 @@
+"""What run directories hold, for the report: everything that can be read, and a note of what cannot."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from raptor.errors import OutputError, one_line
+from raptor.report.drawing import SPEC
+
+LARGEST = 50_000_000  # bytes of a file of a run directory that is worth reading
+ORDER = ("inspect", "train", "phases", "distill", "fidelity", "probe", "table1", "dynamics", "intervene", "film")
+WHOLE = ("run", "demo")  # verbs whose directory holds one directory a stage
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure of a run: its declaration, and its table where there is one."""
+
+    name: str
+    spec: dict[str, Any]
+    csv: str | None
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A run directory: what was asked, what came out, and its figures."""
+
+    folder: Path
+    verb: str
+    config: dict[str, Any]
+    result: dict[str, Any]
+    figures: tuple[Drawn, ...]
+
+
+@dataclass
+class Subject:
+    """A model of the page: its runs, and what is missing of them."""
+
+    title: str
+    pieces: list[Piece] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+    def of(self, verb: str) -> list[Piece]:
+        """Return the runs of a verb."""
+        return [piece for piece in self.pieces if piece.verb == verb]
+
+    def first(self, verb: str) -> dict[str, Any] | None:
+        """Return the result of the first run of a verb."""
+        return next((piece.result for piece in self.of(verb)), None)
+
+
+def collect(folders: Sequence[Path]) -> list[Subject]:
+    """Read run directories; each is a subject of its own, or a part of one where it holds one stage of its model."""
+    subjects: dict[str, Subject] = {}
+    for folder in folders:
+        if not folder.is_dir():
+            raise OutputError(f"there is no run directory {str(folder)!r}")
+        config, note = _json(folder / "config.json")
+        whole = config is not None and config.get("verb") in WHOLE
+        parts = sorted(path.parent for path in folder.glob("*/config.json")) if whole or config is None else [folder]
+        if not parts and note:
+            raise OutputError(f"{str(folder)!r} is no run directory: {note}")
+        title = str(config["model"]) if whole and config and "model" in config else None
+        for part in parts:
+            piece, notes = _piece(part)
+            own = title or (str(_model_of(piece)) if piece else folder.name)
+            subject = subjects.setdefault(own, Subject(own))
+            subject.missing += notes
+            if piece is not None:
+                subject.pieces.append(piece)
+        if whole:
+            subjects.setdefault(title or folder.name, Subject(title or folder.name)).missing += _unfinished(folder)
+    for subject in subjects.values():
+        subject.pieces.sort(key=lambda piece: ORDER.index(piece.verb) if piece.verb in ORDER else len(ORDER))
+    return list(subjects.values())
+
+
+def _unfinished(folder: Path) -> list[str]:
+    result, note = _json(folder / "result.json")
+    if result is None:
+        return [f"the whole run did not finish ({note})"]
+    return [f"{stage['stage']} failed: {stage['error']}" for stage in result.get("stages", []) if stage.get("error")]
+
+
+def _model_of(piece: Piece) -> str:
+    for source in (piece.config, piece.result):
+        for key in ("model", "surrogate", "study", "matrix"):
+            if source.get(key):
+                return str(source[key])
+    models = piece.config.get("models")
+    return ", ".join(map(str, models)) if models else piece.folder.name
+
+
+def _piece(folder: Path) -> tuple[Piece | None, list[str]]:
+    """Return what a directory holds, and what is wrong with it."""
+    config, note = _json(folder / "config.json")
+    if config is None:
+        return None, [f"{folder.name}: {note}"]
+    result, note = _json(folder / "result.json")
+    if result is None:
+        return None, [f"{folder.name} ({config.get('verb')}) has no result: {note}"]
+    figures, notes = [], []
+    for name, spec, csv in _figures(folder, result):
+        if isinstance(spec, str):
+            notes.append(f"{folder.name}: the figure {name} is missing: {spec}")
+        else:
+            figures.append(Drawn(name, spec, csv))
+    return Piece(folder, str(config.get("verb")), config, result, tuple(figures)), notes
+
+
+def _figures(folder: Path, result: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any] | str, str | None]]:
+    listed = result.get("figures")
+    for path in listed if isinstance(listed, list) else []:
+        name = Path(str(path)).stem
+        spec, note = _json(folder / "figures" / f"{name}.{SPEC}")
+        table = folder / "figures" / f"{name}.csv"
+        try:
+            csv = table.read_text() if table.exists() and table.stat().st_size < LARGEST else None
+        except (OSError, UnicodeDecodeError):
+            csv = None
+        yield name, note if spec is None else spec, csv
+
+
+def _json(file: Path) -> tuple[dict[str, Any] | None, str]:
+    """Return a JSON object, or why there is none."""
+    try:
+        if file.stat().st_size > LARGEST:
+            return None, f"{file.name} has {file.stat().st_size:,} bytes, too many"
+        found = json.loads(file.read_text())
+    except FileNotFoundError:
+        return None, f"there is no {file.name}"
+    except (OSError, ValueError) as error:
+        return None, f"{file.name} cannot be read ({one_line(error)})"
+    return (found, "") if isinstance(found, dict) else (None, f"{file.name} holds no object")

@@ -1,0 +1,160 @@
+"""The page: one self-contained file that shows what run directories hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any
+
+from jinja2 import Environment
+from markupsafe import Markup
+
+from raptor import __version__
+from raptor.errors import OutputError
+from raptor.report import tables
+from raptor.report.answer import answer, did_not_hold
+from raptor.report.captions import CAPTIONS, LINKED, SECTIONS
+from raptor.report.collect import Drawn, Piece, Subject
+from raptor.report.depth_figure import linked
+from raptor.report.film_data import ARRAYS, film_data
+from raptor.report.numbers import number
+from raptor.report.tables import Table
+from raptor.run import to_json
+
+WIDE = ("depth", "remains", "against", "gallery", "trajectories", "interventions", "ranks", "stochastic-depth",
+        "emergence", "ablation")  # fmt: skip
+
+
+# A verb's figures that these verbs draw too, on more images or of more models.
+AGAIN = {"inspect": ("dynamics",), "distill": ("fidelity",)}
+
+
+@dataclass
+class Section:
+    """A part of the page: sentences, figures, a film, tables."""
+
+    id: str
+    title: str
+    words: list[Any] = field(default_factory=list)
+    figures: list[dict[str, Any]] = field(default_factory=list)
+    film: str | None = None
+    tables: list[Table] = field(default_factory=list)
+
+    @property
+    def filled(self) -> bool:
+        """Whether there is anything in it."""
+        return bool(self.figures or self.film or self.tables)
+
+
+def render(subjects: Sequence[Subject]) -> str:
+    """Return the page of one or several models."""
+    import vl_convert
+
+    data: dict[str, Any] = {"figures": {}, "films": {}}
+    shown = [_subject(subject, f"m{index}", data) for index, subject in enumerate(subjects)]
+    template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(_asset("page.html.jinja"))
+    return template.render(
+        title=" and ".join(subject.title for subject in subjects) or "nothing was found",
+        subjects=shown,
+        beside=_beside(subjects) if len(subjects) > 1 else None,
+        version=__version__,
+        style=Markup(_asset("page.css")),
+        script=Markup(_asset("film.js") + _asset("page.js")),
+        vega=Markup(vl_convert.javascript_bundle().replace("</script", "<\\/script")),  # type: ignore[call-arg]
+        # Inside a script element nothing may look like its end.
+        data=Markup(json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")),
+    )
+
+
+def _asset(name: str) -> str:
+    return resources.files("raptor.report").joinpath("assets", name).read_text()
+
+
+def _subject(subject: Subject, identity: str, data: dict[str, Any]) -> dict[str, Any]:
+    sections = {name: Section(name, title) for name, title in SECTIONS.items()}
+    missing = list(subject.missing)
+    measured = {(piece.verb, drawn.name) for piece in subject.pieces for drawn in piece.figures}
+    for piece in subject.pieces:
+        for drawn in [*_linked(piece), *piece.figures]:
+            again = any((verb, drawn.name) in measured for verb in AGAIN.get(piece.verb, ()))
+            if drawn.name not in LINKED and not again:
+                _place(drawn, piece, identity, sections, data)
+        if piece.verb == "film":
+            missing += _film(piece, identity, sections["film"], data)
+    order = list(CAPTIONS)
+    for section in sections.values():
+        section.figures.sort(key=lambda figure: order.index(figure["of"]) if figure["of"] in order else len(order))
+    _fill(subject, sections)
+    kept = [section for section in sections.values() if section.filled]
+    kept.append(Section("provenance", "Provenance", tables=tables.provenance(subject)))
+    return {
+        "id": identity, "title": subject.title, "answer": answer(subject), "refuted": did_not_hold(subject),
+        "missing": missing, "sections": kept,
+    }  # fmt: skip
+
+
+def _fill(subject: Subject, sections: dict[str, Section]) -> None:
+    """Add sentences and tables."""
+    for piece in subject.of("phases"):
+        sections["depth"].words += piece.result.get("words", [])
+    for name, table in (
+        ("surrogate", tables.cost(subject)), ("worth", tables.probes(subject)), ("dynamics", tables.claims(subject)),
+        ("studies", tables.studies(subject)),
+    ):  # fmt: skip
+        if table.rows:
+            sections[name].tables.append(table)
+
+
+def _linked(piece: Piece) -> list[Drawn]:
+    """Return the linked figure of a model's phases."""
+    if piece.verb != "phases" or "by_k" not in piece.result:
+        return []
+    return [Drawn("depth", json.loads(to_json(linked(piece.result).to_dict())), None)]
+
+
+def _place(drawn: Drawn, piece: Piece, identity: str, sections: dict[str, Section], data: dict[str, Any]) -> None:
+    # Figures of several models in one run begin with their number.
+    of = drawn.name if drawn.name in CAPTIONS else drawn.name.partition("-")[2]
+    caption = CAPTIONS.get(of)
+    if caption is None or of in LINKED:
+        return
+    own = f"{identity}-{piece.folder.name}-{drawn.name}".replace(" ", "-")
+    data["figures"][own] = {"spec": drawn.spec, "csv": drawn.csv, "name": drawn.name}
+    sections[caption.section].figures.append(
+        {"id": own, "of": of, "how": caption.how, "paper": caption.paper, "csv": drawn.csv is not None,
+         "wide": of in WIDE}
+    )  # fmt: skip
+
+
+def _film(piece: Piece, identity: str, section: Section, data: dict[str, Any]) -> list[str]:
+    try:
+        film = film_data(piece.folder / ARRAYS, str(piece.result.get("phases") or ""))
+    except OutputError as error:
+        return [str(error)]
+    section.film = f"{identity}-{piece.folder.name}"
+    data["films"][section.film] = film
+    share = sum(piece.result.get("explained", []))
+    section.words.append(
+        "Every picture is a layer: patch tokens on the unit sphere, through three principal directions that all "
+        f"layers, images and models here share ({share:.0%} of their variance), as red, green and blue. Tokens of one "
+        "colour point the same way."
+    )
+    return []
+
+
+def _beside(subjects: Sequence[Subject]) -> Table:
+    """Return the models of a page in one table."""
+    rows = []
+    for subject in subjects:
+        phases, worth = subject.of("phases"), subject.of("fidelity") or subject.of("distill")
+        cells: list[Any] = [subject.title]
+        for key in ("layers", "verdict", "k", "phases"):
+            cells.append(number(phases[0], key) if phases else "")
+        at = "fidelity/" if worth and worth[0].verb == "distill" else ""
+        for key, form in ((f"{at}r2/all/-1", ".3f"), (f"{at}recovered", ".1%")):
+            cells.append(number(worth[0], key, form) if worth else "")
+        rows.append(tuple(cells))
+    columns = ("model", "layers", "verdict", "k", "phases", "R2 of its surrogate, last layer", "accuracy recovered")
+    return Table("Models", columns, rows)

@@ -1,0 +1,53 @@
+"""The depth film against scikit-learn and against flows whose pictures are known."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from sklearn.decomposition import PCA
+
+from raptor.film import MOST_SIDE, STEPS, depth_film, principal
+from raptor.tokens import TokenLayout
+from raptor.toy import Diagonal
+
+
+def flow(scale, **more):
+    return Diagonal(3, [scale**power for power in range(6)], **more)
+
+
+def test_directions_are_those_of_an_independent_pca():
+    rows = torch.randn(200, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) * torch.arange(1.0, 7)
+    centre, components, explained = principal(rows)
+    theirs = PCA(3).fit(rows.numpy())
+    np.testing.assert_allclose(centre, theirs.mean_)
+    np.testing.assert_allclose(np.abs((components.numpy() * theirs.components_).sum(axis=1)), 1)
+    np.testing.assert_allclose(explained, theirs.explained_variance_ratio_)
+
+
+def test_pictures_are_what_tokens_are():
+    teacher, other = flow(0.8), flow(-0.8)
+    pixels = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(2))
+    film = depth_film({"teacher": teacher, "twin": teacher, "other": other}, pixels)
+    tokens = teacher.embed(pixels)
+    for _ in range(2):
+        tokens = teacher.step(tokens, 0)
+    patches = torch.nn.functional.normalize(tokens[1, teacher.layout.where("patch")], dim=-1)
+    rows, columns = teacher.layout.grid
+    # Layer 2 of image 1.
+    expected = (patches @ patches.T).numpy()
+    np.testing.assert_allclose(film.cosines["teacher"][1, 2] / STEPS, expected, atol=0.5 / STEPS + 1e-6)
+    assert film.colours["teacher"].shape == (2, 4, rows, columns, 3)
+    np.testing.assert_array_equal(film.colours["twin"], film.colours["teacher"])
+    np.testing.assert_allclose(film.apart["twin"], 0, atol=1e-6)
+    assert film.apart["other"][:, 0].max() < 1e-6  # the same embedding
+    assert film.apart["other"][:, 1:].max() > 0.1
+    # A percent at either end of all coordinates has no or full colour.
+    shares = [(film.colours["teacher"][..., c] == end).mean() for c in range(3) for end in (0, 255)]
+    assert max(abs(share - 0.01) for share in shares) < 0.03
+
+
+def test_large_grids_are_averaged():
+    wide = flow(0.8, layout=TokenLayout(1, 0, (2 * MOST_SIDE, 2 * MOST_SIDE)))
+    film = depth_film({"teacher": wide}, torch.randn(1, 3, 64, 64))
+    assert film.colours["teacher"].shape == (1, 4, MOST_SIDE, MOST_SIDE, 3)
+    assert film.apart == {}
