@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import settings
 
+from demo_run import demo_run  # noqa: F401
 from pictures import picture
 
 # How long an example takes is the machine's business, and examples are the same in every run.

@@ -7,7 +7,7 @@ import pytest
 
 from raptor.fidelity_by_layer import Fidelity
 from raptor.phases import Phases
-from raptor.report import fidelity_figures
+from raptor.reporting import fidelity_figures
 
 
 def measured(seed, groups=("cls", "patch", "all"), layers=4):

@@ -15,7 +15,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 LEVELS = {
     # values
     "errors": 0, "tokens": 0, "phases": 0, "trajectory": 0, "flow": 0, "toy": 0, "preprocessing": 0,
-    "device": 0, "hub": 0, "files": 0, "memory": 0, "sharded": 0,
+    "device": 0, "hub": 0, "files": 0, "memory": 0, "sharded": 0, "display": 0,
     # mathematics
     "resampling": 1, "complexity": 1, "levin": 1, "fidelity_by_layer": 1, "dynamics": 1, "cka": 1, "matrix": 1,
     "useful_k": 1,
@@ -26,11 +26,11 @@ LEVELS = {
     # training and evaluation
     "training": 3, "probes": 3, "accuracy": 3, "inspection": 3, "evaluation": 3,
     # surface
-    "run": 4, "progress": 4, "options": 4, "formatting": 4, "report": 4, "doctor": 4,
+    "run": 4, "progress": 4, "options": 4, "formatting": 4, "reporting": 4, "doctor": 4,
     "benchmarks": 4, "phase_result": 4, "probe_result": 4, "dynamics_result": 4, "dynamics_claims": 4,
     "published": 4, "fidelity_result": 4, "model_card": 4,
     "printing": 4, "probe_printing": 4, "dynamics_printing": 4,
-    "study_printing": 4, "pipeline_printing": 4, "studies": 4, "commands": 4, "cli": 4, "__main__": 4,
+    "study_printing": 4, "pipeline_printing": 4, "notebook": 4, "studies": 4, "commands": 4, "cli": 4, "__main__": 4,
 }  # fmt: skip
 
 

@@ -5,69 +5,54 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from raptor.commands import presets
-from raptor.commands.presets import Preset
-from raptor.dynamics import survey
-from raptor.dynamics.expansion import expansion
+from demo_run import OPTIONS, tiny
 from raptor.models.teachers import SHIPPED_SURROGATES
 
 pytestmark = pytest.mark.xdist_group("page")
-TINY = Preset(24, 2, 8, 1, 1, 8, 1, 40, (0,), 1.0, 2)
 STAGES = ["inspect", "phases", "distill", "fidelity-1", "fidelity-2", "fidelity-3", "probe-1", "probe-2", "dynamics",
           "intervene", "film"]  # fmt: skip
 LARGEST = 8_000_000  # bytes of a page
 
 
-@pytest.fixture
-def tiny(monkeypatch):
-    monkeypatch.setitem(presets.PRESETS, "quick", TINY)
-    monkeypatch.setattr(survey, "expansion", partial(expansion, vectors=2, iterations=1))
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("demo") / "out"
-
-
-def test_the_demo_does_every_stage_once(call, folder, tiny):
-    code, out, err = call("demo", "--out", folder, "--device", "cpu", "--batch-size", 8, "--json")
-    assert code == 0, err
-    result = json.loads(out)
-    assert json.loads((folder / "result.json").read_text()) == result
+def test_the_demo_does_every_stage_once(call, demo_run):
+    result = json.loads((demo_run / "result.json").read_text())
+    assert (result["verb"], result["model"], result["preset"]) == ("run", "scenes", "quick")
     assert [stage["stage"] for stage in result["stages"]] == STAGES
     assert not any(stage["skipped"] or stage["error"] or stage["not_done"] for stage in result["stages"])
     assert Path(result["report"]).stat().st_size < LARGEST
     # What ships is measured beside what was trained here.
-    sources = [json.loads((folder / f"fidelity-{n}" / "result.json").read_text())["surrogate"] for n in (1, 2, 3)]
-    assert sources == [str(folder / "distill"), *SHIPPED_SURROGATES]
+    sources = [json.loads((demo_run / f"fidelity-{n}" / "result.json").read_text())["surrogate"] for n in (1, 2, 3)]
+    assert sources == [str(demo_run / "distill"), *SHIPPED_SURROGATES]
     # A second time nothing is left to do, and what is missing alone is done again.
-    shutil.rmtree(folder / "intervene")
-    code, out, err = call("demo", "--out", folder, "--device", "cpu", "--batch-size", 8, "--json")
+    shutil.rmtree(demo_run / "intervene")
+    with tiny():
+        code, out, err = call("run", "scenes", "--preset", "quick", "--out", demo_run, *OPTIONS, "--json")
     assert code == 0, err
-    assert [stage["stage"] for stage in json.loads(out)["stages"] if not stage["skipped"]] == ["intervene"]
+    result = json.loads(out)
+    assert json.loads((demo_run / "result.json").read_text()) == result
+    assert [stage["stage"] for stage in result["stages"] if not stage["skipped"]] == ["intervene"]
 
 
-def test_numbers_on_the_page_are_those_of_the_results(folder):
-    page = (folder / "report.html").read_text()
+def test_numbers_on_the_page_are_those_of_the_results(demo_run):
+    page = (demo_run / "report.html").read_text()
     shown = re.findall(r'<data value="([^"]*)" data-run="([^"]*)" data-key="([^"]*)">', page)
     assert len(shown) > 60
     for value, run, key in shown:
-        found = json.loads((folder / run / "result.json").read_text())
+        found = json.loads((demo_run / run / "result.json").read_text())
         for part in key.split("/"):
             found = found[int(part)] if isinstance(found, list) else found[part]
         assert str(found) == value, (run, key)
 
 
-def test_other_options_are_refused_and_mistakes_are_one_line(call, folder, tmp_path_factory, flat):
+def test_other_options_are_refused_and_mistakes_are_one_line(call, demo_run, tmp_path_factory, flat):
     tmp_path = tmp_path_factory.mktemp("mistakes")
     for arguments, said in (
         (
-            ("run", "scenes", "--preset", "quick", "--batch-size", 8, "--seed", 1, "--out", folder),
+            ("run", "scenes", "--preset", "quick", *OPTIONS, "--seed", 1, "--out", demo_run),
             "started with seed = 0, not 1",
         ),
         (("run", "scenes", "--preset", "huge", "--out", tmp_path / "a"), "quick, standard, full"),
@@ -82,9 +67,9 @@ def test_other_options_are_refused_and_mistakes_are_one_line(call, folder, tmp_p
         assert err.count("\n") == 1
 
 
-def test_a_page_of_damaged_runs_says_what_is_missing(call, folder, tmp_path):
+def test_a_page_of_damaged_runs_says_what_is_missing(call, demo_run, tmp_path):
     broken = tmp_path / "broken"
-    shutil.copytree(folder, broken)
+    shutil.copytree(demo_run, broken)
     (broken / "phases" / "result.json").write_text('{"k": 3,')
     (broken / "dynamics" / "result.json").unlink()
     (broken / "intervene" / "figures" / "interventions.vl.json").write_bytes(b"\xff\xfe")
@@ -102,10 +87,10 @@ def test_a_page_of_damaged_runs_says_what_is_missing(call, folder, tmp_path):
     assert "What surrogates keep" in page
 
 
-def test_strings_from_outside_stay_strings(call, folder, tmp_path):
+def test_strings_from_outside_stay_strings(call, demo_run, tmp_path):
     evil = "<script>alert(1)</script>"
     hostile = tmp_path / "hostile"
-    shutil.copytree(folder, hostile)
+    shutil.copytree(demo_run, hostile)
     for file in hostile.rglob("*.json"):
         file.write_text(file.read_text().replace("scenes:k3", evil).replace("scenes", evil))
     code, _, err = call("report", hostile, "--out", tmp_path / "page.html")
@@ -115,13 +100,13 @@ def test_strings_from_outside_stay_strings(call, folder, tmp_path):
     assert evil not in page
 
 
-def test_several_models_stand_side_by_side(call, folder, tmp_path):
+def test_several_models_stand_side_by_side(call, demo_run, tmp_path):
     other = tmp_path / "other"
-    shutil.copytree(folder, other)
+    shutil.copytree(demo_run, other)
     for file in other.glob("*/config.json"):
         file.write_text(file.read_text().replace('"model": "scenes"', '"model": "another"'))
     (other / "config.json").write_text((other / "config.json").read_text().replace('"scenes"', '"another"'))
-    code, _, err = call("report", folder, other, "--out", tmp_path)
+    code, _, err = call("report", demo_run, other, "--out", tmp_path)
     assert code == 0, err
     page = (tmp_path / "report.html").read_text()
     assert "Side by side" in page

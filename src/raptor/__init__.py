@@ -36,6 +36,7 @@ _HOME = {
     "distillation_named": "raptor.training.recipes",
     "fidelity": "raptor.evaluation",
     "probe": "raptor.probes.run",
+    "report": "raptor.commands.python_report",
     "Surrogate": "raptor.models.surrogate",
     "load_released": "raptor.models.released",
     "RaptorModel": "raptor.models.pretrained",

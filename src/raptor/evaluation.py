@@ -11,6 +11,7 @@ from torch import Tensor
 
 from raptor.complexity import count_flops, count_parameters
 from raptor.data.batch import Batch
+from raptor.display import Displayed
 from raptor.errors import DataError
 from raptor.fidelity_by_layer import Fidelity, trajectory_fidelity
 from raptor.flow import DepthFlow, layers_of, pixels_of, rollout
@@ -52,7 +53,7 @@ class Correct:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class Evaluation(Displayed):
     """All that is said about a surrogate on held-out images.
 
     Parameters

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from raptor.display import Displayed
 from raptor.errors import MatrixError, OptionError
 from raptor.flow import DepthFlow
 from raptor.matrix import as_matrices, check_cosines
@@ -49,7 +50,7 @@ class Bootstrap:
 
 
 @dataclass(frozen=True)
-class FoundPhases:
+class FoundPhases(Displayed):
     """The phases of a model's depth.
 
     Parameters

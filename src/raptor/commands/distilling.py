@@ -124,7 +124,7 @@ def _draw_training(run: Run) -> list[str]:
     """Draw the losses of both stages, from their logs."""
     if run.out is None:
         return []
-    from raptor.report import drawing, training_figures
+    from raptor.reporting import drawing, training_figures
 
     rows = training_figures.logged(run.out)
     return [drawing.save(training_figures.losses(rows, "Training of the surrogate"), run, "training", rows)]

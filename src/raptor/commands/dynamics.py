@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from itertools import combinations
 from pathlib import Path
@@ -16,6 +17,7 @@ from raptor.dynamics_claims import claims
 from raptor.dynamics_result import describe_dynamics
 from raptor.errors import OptionError
 from raptor.models.pretrained import RaptorModel
+from raptor.models.surrogate import Surrogate
 from raptor.models.teachers import load_teacher
 from raptor.models.teachers.teacher import Teacher
 from raptor.options import Common
@@ -59,7 +61,7 @@ def dynamics_of(
 
 def side_by_side(
     run: Run,
-    flows: dict[str, Teacher],
+    flows: Mapping[str, Teacher | Surrogate],
     pictures: Images | SceneImages,
     given: Phases | None,
     common: Common,
@@ -100,14 +102,27 @@ def _normalisation(teacher: Teacher) -> tuple[tuple[float, ...], tuple[float, ..
 
 
 def _surveyed(
-    flow: Teacher, pictures: Any, given: Phases | None, label: str, common: Common, pushed: int, stretched: int
+    flow: Teacher | Surrogate,
+    pictures: Any,
+    given: Phases | None,
+    label: str,
+    common: Common,
+    pushed: int,
+    stretched: int,
 ) -> Dynamics:
     """Measure one model; without phases, those of a surrogate are its own and those of a teacher are found."""
-    surrogate = flow.module if isinstance(flow.module, RaptorModel) else None
+    surrogate = _surrogate_in(flow)
     if given is None and surrogate is not None:
-        given = surrogate.surrogate.raptor.phases
+        given = surrogate.phases
     images = Tracked(pictures, label, common.progress)
     return measure_dynamics(flow, images, given or AUTO, surrogate is not None, common.seed, pushed, stretched)
+
+
+def _surrogate_in(flow: Teacher | Surrogate) -> Surrogate | None:
+    """Return the surrogate that a flow is, or that was loaded as a model."""
+    if isinstance(flow, Surrogate):
+        return flow
+    return flow.module.surrogate if isinstance(flow.module, RaptorModel) else None
 
 
 def _against(found: dict[str, Dynamics], classes: tuple[str, ...] | None) -> dict[str, Any] | None:
@@ -129,7 +144,7 @@ def _draw(run: Run, found: dict[str, Dynamics], classes: tuple[str, ...] | None)
     """Draw all figures into the run directory, each with its numbers beside it."""
     if run.out is None:
         return []
-    from raptor.report import drawing, dynamics_figures
+    from raptor.reporting import drawing, dynamics_figures
 
     run.begin()
     first, *others = found

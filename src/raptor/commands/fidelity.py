@@ -62,7 +62,7 @@ def draw_fidelity(run: Run, measured: Evaluation, surrogate: Surrogate) -> list[
     """Draw R2 by layer into the run's directory, where there is one."""
     if run.out is None:
         return []
-    from raptor.report import drawing, fidelity_figures
+    from raptor.reporting import drawing, fidelity_figures
 
     title = f"Raptor {surrogate.phases} of {surrogate.teacher.name}"
     return [drawing.save(fidelity_figures.by_group(measured.by_layer, surrogate.phases, title), run, "fidelity")]

@@ -12,7 +12,7 @@ from raptor.data import load_images
 from raptor.film import depth_film
 from raptor.flow import DepthFlow
 from raptor.models.teachers.teacher import Teacher
-from raptor.report.film_data import ARRAYS, film_arrays
+from raptor.reporting.film_data import ARRAYS, film_arrays
 from raptor.run import Run
 
 

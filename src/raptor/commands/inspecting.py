@@ -58,7 +58,7 @@ def look(run: Run, teacher: Teacher, data: str, *, progress: Console, **loading:
         "damaged": pictures.damaged,
     }
     if run.out is not None:
-        from raptor.report import drawing, layer_figures
+        from raptor.reporting import drawing, layer_figures
 
         figure = layer_figures.by_layer(norms, f"Norms by layer: {teacher.name}", layer_figures.NORM)
         body["figures"] = [drawing.save(figure.chart, run, "norms", figure.rows)]

@@ -65,7 +65,7 @@ def change_layers(
 def _draw(run: Run, found: dict[str, dict[int, Contrast]], own: Effect, measure: str, title: str, n: int) -> list[str]:
     if run.out is None:
         return []
-    from raptor.report import drawing, intervention_figures
+    from raptor.reporting import drawing, intervention_figures
 
     run.begin()
     figure = intervention_figures.interventions(found, own, measure, title, n, run.seed)

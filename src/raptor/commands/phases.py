@@ -117,7 +117,7 @@ def draw(run: Run, found: FoundPhases, name: str, prefix: str = "") -> list[str]
     """Draw all figures of one model into the run directory; return their paths in it."""
     if run.out is None:
         return []
-    from raptor.report import drawing, phase_figures
+    from raptor.reporting import drawing, phase_figures
 
     run.begin()
     charts = {
@@ -135,6 +135,6 @@ def draw_gallery(run: Run, models: list[tuple[str, FoundPhases]]) -> list[str]:
     """Draw several models side by side."""
     if run.out is None:
         return []
-    from raptor.report import drawing, phase_figures
+    from raptor.reporting import drawing, phase_figures
 
     return [drawing.save(phase_figures.gallery(models, "Similarity between layers"), run, "gallery")]

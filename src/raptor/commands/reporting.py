@@ -9,9 +9,9 @@ from typing import Any
 from raptor.errors import OptionError, OutputError, one_line
 from raptor.files import writing
 from raptor.options import Common
-from raptor.report.answer import answer
-from raptor.report.collect import collect
-from raptor.report.page import render
+from raptor.reporting.answer import answer
+from raptor.reporting.collect import collect
+from raptor.reporting.page import render
 from raptor.run import Run
 
 PAGE = "report.html"

@@ -73,7 +73,7 @@ def _row(name: str, done: Done) -> dict[str, Any]:
 def _draw(run: Run, name: str, summary: Summary) -> list[str]:
     if not summary.rows:
         return []
-    from raptor.report import drawing, study_figures
+    from raptor.reporting import drawing, study_figures
 
     chart = study_figures.DRAWN[name](summary.rows)
     return [drawing.save(chart, run, name, study_figures.table(summary.rows))]

@@ -245,6 +245,6 @@ def _notes(rows: Sequence[Row]) -> list[str]:
 def _draw(run: Run, rows: list[dict[str, Any]]) -> list[str]:
     if run.out is None or rows[0]["top1"] is None:
         return []
-    from raptor.report import drawing, table_figures
+    from raptor.reporting import drawing, table_figures
 
     return [drawing.save(table_figures.figure5(rows), run, "figure5")]

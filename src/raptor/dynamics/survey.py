@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from raptor.display import Displayed
 from raptor.dynamics.basins import BasinMeasure, Basins, ClassMeans
 from raptor.dynamics.boundaries import BoundaryTest, boundary_test
 from raptor.dynamics.by_layer import ByLayer
@@ -36,7 +37,7 @@ GIVEN = "given"  # where cuts come from that somebody chose
 
 
 @dataclass(frozen=True)
-class Dynamics:
+class Dynamics(Displayed):
     """The depth of a flow as a dynamical system.
 
     Parameters

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from raptor.display import Displayed
 from raptor.errors import TrainingError
 from raptor.probes.features import Features, Source
 from raptor.probes.plan import Plan
@@ -40,7 +41,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Probed:
+class Probed(Displayed):
     """What a probe found.
 
     Parameters

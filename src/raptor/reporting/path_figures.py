@@ -10,8 +10,8 @@ import altair as alt
 from raptor.dynamics.basins import Basins
 from raptor.dynamics.by_layer import ByLayer
 from raptor.dynamics.paths import Paths, class_name
-from raptor.report.drawing import PALETTE, Figure
-from raptor.report.layer_figures import STATES, about, curves, of_groups, rows_of
+from raptor.reporting.drawing import PALETTE, Figure
+from raptor.reporting.layer_figures import STATES, about, curves, of_groups, rows_of
 
 PANEL = 240  # pixels
 CLASSES = 5  # the paper's number

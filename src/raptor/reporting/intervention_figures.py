@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 
 from raptor.interventions import Contrast, Effect
-from raptor.report.drawing import Figure
+from raptor.reporting.drawing import Figure
 
 PANEL = 150  # pixels
 WHERE = {"intra": "within a phase", "inter": "across phases"}

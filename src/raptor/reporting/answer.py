@@ -6,8 +6,8 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from raptor.report.collect import Piece, Subject
-from raptor.report.numbers import interval, lookup, number
+from raptor.reporting.collect import Piece, Subject
+from raptor.reporting.numbers import interval, lookup, number
 
 
 def answer(subject: Subject) -> list[Markup]:

@@ -7,9 +7,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from raptor.report.answer import measured, name_of, surrogates
-from raptor.report.collect import Piece, Subject
-from raptor.report.numbers import interval, number
+from raptor.reporting.answer import measured, name_of, surrogates
+from raptor.reporting.collect import Piece, Subject
+from raptor.reporting.numbers import interval, number
 
 HOLDS = {True: "holds", False: "does not hold", None: "cannot be told"}
 METRICS = {

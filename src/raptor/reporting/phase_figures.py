@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raptor.phases import Phases
-from raptor.report.drawing import DIVERGING, HEIGHT, SEQUENTIAL, WIDTH
+from raptor.reporting.drawing import DIVERGING, HEIGHT, SEQUENTIAL, WIDTH
 from raptor.selection import FoundPhases
 from raptor.structure import Description
 

@@ -13,14 +13,14 @@ from markupsafe import Markup
 
 from raptor import __version__
 from raptor.errors import OutputError
-from raptor.report import tables
-from raptor.report.answer import answer, did_not_hold
-from raptor.report.captions import CAPTIONS, LINKED, SECTIONS
-from raptor.report.collect import Drawn, Piece, Subject
-from raptor.report.depth_figure import linked
-from raptor.report.film_data import ARRAYS, film_data
-from raptor.report.numbers import number
-from raptor.report.tables import Table
+from raptor.reporting import tables
+from raptor.reporting.answer import answer, did_not_hold
+from raptor.reporting.captions import CAPTIONS, LINKED, SECTIONS
+from raptor.reporting.collect import Drawn, Piece, Subject
+from raptor.reporting.depth_figure import linked
+from raptor.reporting.film_data import ARRAYS, film_data
+from raptor.reporting.numbers import number
+from raptor.reporting.tables import Table
 from raptor.run import to_json
 
 WIDE = ("depth", "remains", "against", "gallery", "trajectories", "interventions", "ranks", "stochastic-depth",
@@ -69,7 +69,7 @@ def render(subjects: Sequence[Subject]) -> str:
 
 
 def _asset(name: str) -> str:
-    return resources.files("raptor.report").joinpath("assets", name).read_text()
+    return resources.files("raptor.reporting").joinpath("assets", name).read_text()
 
 
 def _subject(subject: Subject, identity: str, data: dict[str, Any]) -> dict[str, Any]:

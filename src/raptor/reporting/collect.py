@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from raptor.errors import OutputError, one_line
-from raptor.report.drawing import SPEC
+from raptor.reporting.drawing import SPEC
 
 LARGEST = 50_000_000  # bytes of a file of a run directory that is worth reading
 ORDER = ("inspect", "train", "phases", "distill", "fidelity", "probe", "table1", "dynamics", "intervene", "film")

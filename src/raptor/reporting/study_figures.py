@@ -9,8 +9,8 @@ import altair as alt
 import numpy as np
 
 from raptor.phases import Phases
-from raptor.report.drawing import PALETTE
-from raptor.report.phase_figures import Panel, side_by_side
+from raptor.reporting.drawing import PALETTE
+from raptor.reporting.phase_figures import Panel, side_by_side
 
 PANEL = 220  # pixels
 Rows = list[dict[str, Any]]

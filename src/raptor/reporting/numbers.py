@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from raptor.report.collect import Piece
+from raptor.reporting.collect import Piece
 
 
 def lookup(result: dict[str, Any], key: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 
 from raptor.dynamics.by_layer import ByLayer
-from raptor.report.drawing import GROUP_COLOURS, HEIGHT, PALETTE, WIDTH, Figure
+from raptor.reporting.drawing import GROUP_COLOURS, HEIGHT, PALETTE, WIDTH, Figure
 
 STATES = "layer (0 is the embedding)"
 NORM = "mean norm of a token"

@@ -8,7 +8,7 @@ from typing import Any
 
 import altair as alt
 
-from raptor.report.drawing import HEIGHT, WIDTH
+from raptor.reporting.drawing import HEIGHT, WIDTH
 
 STAGES = {"stage1": "blocks apart", "stage2": "blocks joined"}
 KEPT = 200  # points a stage that a figure shows

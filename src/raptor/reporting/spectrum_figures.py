@@ -10,8 +10,8 @@ import altair as alt
 from raptor.dynamics.dmd import SINGULAR, Modes
 from raptor.dynamics.expansion import Expansion
 from raptor.phases import Phases
-from raptor.report.drawing import HEIGHT, PALETTE, WIDTH, Figure
-from raptor.report.layer_figures import of_groups
+from raptor.reporting.drawing import HEIGHT, PALETTE, WIDTH, Figure
+from raptor.reporting.layer_figures import of_groups
 
 PANEL = 260  # pixels
 

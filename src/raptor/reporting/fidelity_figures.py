@@ -8,7 +8,7 @@ import altair as alt
 
 from raptor.fidelity_by_layer import Fidelity
 from raptor.phases import Phases
-from raptor.report.drawing import GROUP_COLOURS, HEIGHT, PALETTE, WIDTH
+from raptor.reporting.drawing import GROUP_COLOURS, HEIGHT, PALETTE, WIDTH
 
 STILL = "all, at rest"  # the surrogate that stands still at the input of each phase
 STILL_COLOUR = "#777777"

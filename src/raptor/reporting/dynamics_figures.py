@@ -8,11 +8,11 @@ import altair as alt
 
 from raptor.dynamics.geometry import SETTLED
 from raptor.dynamics.survey import Dynamics
-from raptor.report.drawing import Figure
-from raptor.report.layer_figures import NORM, STATES, STEPS, about, by_layer, curves, of_groups, of_models, rows_of
-from raptor.report.path_figures import basins, trajectories
-from raptor.report.push_figures import correction, sensitivity
-from raptor.report.spectrum_figures import dmd, expansion
+from raptor.reporting.drawing import Figure
+from raptor.reporting.layer_figures import NORM, STATES, STEPS, about, by_layer, curves, of_groups, of_models, rows_of
+from raptor.reporting.path_figures import basins, trajectories
+from raptor.reporting.push_figures import correction, sensitivity
+from raptor.reporting.spectrum_figures import dmd, expansion
 
 PANEL = 220  # pixels
 RANKS = {"stable_rank": "stable rank", "entropy_rank": "entropy rank", "participation_ratio": "participation ratio"}

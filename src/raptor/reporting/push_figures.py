@@ -7,8 +7,8 @@ from typing import Any
 import altair as alt
 
 from raptor.dynamics.perturbation import SHOWN, Pushed
-from raptor.report.drawing import SEQUENTIAL, Figure
-from raptor.report.layer_figures import of_groups
+from raptor.reporting.drawing import SEQUENTIAL, Figure
+from raptor.reporting.layer_figures import of_groups
 
 PANEL = 240  # pixels
 

@@ -8,8 +8,8 @@ import altair as alt
 import numpy as np
 
 from raptor.phases import Phases
-from raptor.report.drawing import HEIGHT, SEQUENTIAL, WIDTH
-from raptor.report.phase_figures import CELLS, CUT, KINDS, cells, cuts, heat
+from raptor.reporting.drawing import HEIGHT, SEQUENTIAL, WIDTH
+from raptor.reporting.phase_figures import CELLS, CUT, KINDS, cells, cuts, heat
 
 HERE = "datum.k == k && datum.group == group"
 

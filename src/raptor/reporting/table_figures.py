@@ -6,7 +6,7 @@ from typing import Any
 
 import altair as alt
 
-from raptor.report.drawing import HEIGHT
+from raptor.reporting.drawing import HEIGHT
 
 COLOURS = {"surrogate": "#0072B2", "untied": "#D55E00"}
 HALF = 240  # pixels of either panel

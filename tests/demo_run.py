@@ -1,0 +1,38 @@
+"""The demo in its smallest size, run once for all tests of the pipeline and of its page."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import partial
+
+import pytest
+
+OPTIONS = ("--device", "cpu", "--batch-size", "8")
+
+
+@contextmanager
+def tiny():
+    """Make the quick preset as small as can be."""
+    # Shapes are checked in what is imported after pytest has begun, and this file is imported before.
+    from raptor.commands import presets
+    from raptor.dynamics import survey
+    from raptor.dynamics.expansion import expansion
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(presets.PRESETS, "quick", presets.Preset(24, 2, 8, 1, 1, 8, 1, 40, (0,), 1.0, 2))
+        patch.setattr(survey, "expansion", partial(expansion, vectors=2, iterations=1))
+        yield
+
+
+@pytest.fixture(scope="session")
+def demo_run(tmp_path_factory):
+    """Run the demo; return its directory."""
+    from raptor.__main__ import main
+
+    folder = tmp_path_factory.mktemp("demo") / "out"
+    with tiny(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", ["raptor", "demo", "--out", str(folder), *OPTIONS, "--quiet"])
+        with pytest.raises(SystemExit) as stop:
+            main()
+    assert not stop.value.code
+    return folder
