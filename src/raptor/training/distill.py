@@ -24,6 +24,7 @@ from raptor.models.surrogate import Surrogate, build_surrogate
 from raptor.models.teachers.teacher import Teacher
 from raptor.models.weights import fingerprint
 from raptor.phases import Phases
+from raptor.selection import FoundPhases
 from raptor.tokens import TokenLayout
 from raptor.training.loop import Objective, fit
 from raptor.training.losses import Spread, TrajectoryLoss, states_spread
@@ -107,7 +108,7 @@ def _roll(raptor: Raptor, tokens: Tensor, layers: range) -> list[Tensor]:
 def distill(
     teacher: Teacher,
     images: Images | SceneImages,
-    phases: Phases | str,
+    phases: Phases | str | FoundPhases,
     distillation: Distillation | None = None,
     out: Path | None = None,
     resume: bool = False,
@@ -180,7 +181,7 @@ def distill(
     return surrogate.eval()
 
 
-def phases_from(phases: Phases | str | Any) -> Phases:
+def phases_from(phases: Phases | str | FoundPhases) -> Phases:
     """Return the phases of a text, or of what `find_phases` found."""
     if isinstance(phases, str):
         return Phases.parse(phases)
