@@ -76,10 +76,10 @@ def test_the_slider_and_the_choice_of_tokens_move_the_cuts(page_file):
         assert len(two) >= 2  # one cut, upright and level; certainty and descriptions have rules of their own
         slide(page, 4)
         assert len(cuts(page)) == len(two) + 4
-        label = page.inner_text(f"{DEPTH} svg")
+        before = page.text_content(f"{DEPTH} svg")
         page.select_option(f"{DEPTH} .binds select", "cls")
         page.wait_for_timeout(300)
-        assert page.inner_text(f"{DEPTH} svg") != label
+        assert page.text_content(f"{DEPTH} svg") != before
         assert page.errors == []
 
 

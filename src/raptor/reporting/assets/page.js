@@ -43,9 +43,12 @@ document.addEventListener("click", async (event) => {
   const id = event.target.closest("figure").id, name = DATA.figures[id].name + "." + kind;
   if (kind === "csv") return save(name, URL.createObjectURL(new Blob([DATA.figures[id].csv], { type: "text/csv" })));
   // A picture for a paper is on white, whatever the page looks like.
-  const view = new vega.View(vega.parse(vegaLite.compile(DATA.figures[id].spec).spec), { renderer: "none" });
+  const apart = document.createElement("div");
+  const { view } = await vegaEmbed(apart, DATA.figures[id].spec, { actions: false, config: { background: "white" } });
   for (const one of ["k", "group"]) { const value = signal(id, one); if (value !== undefined) view.signal(one, value); }
+  await view.runAsync();
   save(name, await view.toImageURL(kind, kind === "png" ? 2 : 1));
+  view.finalize();
 });
 
 const button = document.getElementById("theme");
