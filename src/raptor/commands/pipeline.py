@@ -202,4 +202,5 @@ class _Pipeline:
         with Run("film", config, folder, common.seed) as run:
             other = load_teacher(self._trained(source), self.teacher.image_size, device=common.device)
             pixels = film_images(self.teacher, self.data, self.preset.filmed, common.seed, self.loading)
-            film(run, {self.teacher.name: self.teacher, source: other}, self.teacher, pixels, self._cut())
+            named = f"Raptor {self._cut()}" if source == str(self.out / "distill") else source
+            film(run, {self.teacher.name: self.teacher, named: other}, self.teacher, pixels, self._cut())
