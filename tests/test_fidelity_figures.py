@@ -7,7 +7,7 @@ import pytest
 
 from raptor.fidelity_by_layer import Fidelity
 from raptor.phases import Phases
-from raptor.reporting import fidelity_figures
+from raptor.reporting import drawing, fidelity_figures
 
 
 def measured(seed, groups=("cls", "patch", "all"), layers=4):
@@ -59,3 +59,11 @@ def test_surrogates_are_drawn_side_by_side(n):
     several = {f"surrogate {seed}": measured(seed) for seed in range(n)}
     chart = fidelity_figures.side_by_side(several, "title")
     assert drawn(chart) == {name: rows(one, "r2", "all") for name, one in several.items()}
+
+
+def test_the_table_of_a_figure_has_every_row_once():
+    rows = [{"layer": 1, "value": 0.5}, {"layer": 2, "value": 0.25}]
+    line = {"data": {"values": rows}, "mark": "line"}
+    spec = {"vconcat": [{"layer": [line, {**line, "mark": "area"}]}, {"data": {"values": [{"cut": 1.5}]}}]}
+    assert drawing.rows_in(spec) == [*rows, {"cut": 1.5}]
+    assert drawing.table(drawing.rows_in(spec)) == "layer,value,cut\n1,0.5,\n2,0.25,\n,,1.5\n"

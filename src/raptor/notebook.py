@@ -42,9 +42,7 @@ def _fidelity(result: Evaluation) -> str:
 @html.register
 def _dynamics(result: Dynamics) -> str:
     rows = [[claim["text"], HOLDS[claim["held"]], claim["evidence"]] for claim in claims(result)]
-    figure = layer_figures.by_layer(
-        result.curves["speed"], "Angular speed", "radians", layer_figures.STEPS
-    )
+    figure = layer_figures.by_layer(result.curves["speed"], "Angular speed", "radians", layer_figures.STEPS)
     return _table(["the paper", "here", "evidence"], rows) + _drawn(figure.chart)
 
 

@@ -111,7 +111,7 @@ def _descriptions(result: dict[str, Any]) -> alt.LayerChart:
     title = "error on held-out images" if held else "residual"
     strong = alt.condition("datum.kind != 'blocks' || datum.blocks == k", alt.value(1.0), alt.value(0.3))
     base = alt.Chart(alt.Data(values=rows)).encode(
-        x=alt.X("parameters:Q", scale=alt.Scale(padding=12)),
+        x=alt.X("parameters:Q", scale=alt.Scale(zero=True)),
         color=alt.Color("kind:N", title="description", scale=alt.Scale(
             domain=KINDS, range=["#0072B2", "#009E73", "#D55E00"])),
         opacity=strong,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,14 +42,28 @@ def save(chart: Any, run: Run, name: str, rows: list[dict[str, Any]] | None = No
         "png": vl_convert.vegalite_to_png(spec, scale=2.0),
     }
     if rows is not None:
-        versions["csv"] = _table(rows).encode()
+        versions["csv"] = table(rows).encode()
     for ending, content in versions.items():
         with run.file(f"figures/{name}.{ending}") as file:
             file.write(content)
     return str(Path("figures") / f"{name}.png")
 
 
-def _table(rows: list[dict[str, Any]]) -> str:
+def rows_in(spec: Any) -> list[dict[str, Any]]:
+    """Return the rows that a declaration draws, those of all its parts, each once."""
+    found: dict[str, dict[str, Any]] = {}
+    for part in spec if isinstance(spec, list) else [spec]:
+        if not isinstance(part, dict):
+            continue
+        data = part.get("data")
+        rows = list(data.get("values", [])) if isinstance(data, dict) else []
+        for inner in ("layer", "hconcat", "vconcat", "concat", "spec"):
+            rows += rows_in(part.get(inner))
+        found |= {json.dumps(row, sort_keys=True): row for row in rows}
+    return list(found.values())
+
+
+def table(rows: list[dict[str, Any]]) -> str:
     """Return rows as comma-separated values, under all names that any row has."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")

@@ -18,13 +18,14 @@ from raptor.reporting.answer import answer, did_not_hold
 from raptor.reporting.captions import CAPTIONS, LINKED, SECTIONS
 from raptor.reporting.collect import Drawn, Piece, Subject
 from raptor.reporting.depth_figure import linked
+from raptor.reporting.drawing import rows_in, table
 from raptor.reporting.film_data import ARRAYS, film_data
 from raptor.reporting.numbers import number
 from raptor.reporting.tables import Table
 from raptor.run import to_json
 
-WIDE = ("depth", "remains", "against", "gallery", "trajectories", "interventions", "ranks", "stochastic-depth",
-        "emergence", "ablation")  # fmt: skip
+WIDE = ("depth", "remains", "basins", "correction", "against", "gallery", "trajectories", "interventions", "ranks",
+        "stochastic-depth", "emergence", "ablation")  # fmt: skip
 
 
 # A verb's figures that these verbs draw too, on more images or of more models.
@@ -99,12 +100,12 @@ def _fill(subject: Subject, sections: dict[str, Section]) -> None:
     """Add sentences and tables."""
     for piece in subject.of("phases"):
         sections["depth"].words += piece.result.get("words", [])
-    for name, table in (
+    for name, found in (
         ("surrogate", tables.cost(subject)), ("worth", tables.probes(subject)), ("dynamics", tables.claims(subject)),
         ("studies", tables.studies(subject)),
     ):  # fmt: skip
-        if table.rows:
-            sections[name].tables.append(table)
+        if found.rows:
+            sections[name].tables.append(found)
 
 
 def _linked(piece: Piece) -> list[Drawn]:
@@ -121,10 +122,10 @@ def _place(drawn: Drawn, piece: Piece, identity: str, sections: dict[str, Sectio
     if caption is None or of in LINKED:
         return
     own = f"{identity}-{piece.folder.name}-{drawn.name}".replace(" ", "-")
-    data["figures"][own] = {"spec": drawn.spec, "csv": drawn.csv, "name": drawn.name}
+    csv = drawn.csv or table(rows_in(drawn.spec))
+    data["figures"][own] = {"spec": drawn.spec, "csv": csv, "name": drawn.name}
     sections[caption.section].figures.append(
-        {"id": own, "of": of, "how": caption.how, "paper": caption.paper, "csv": drawn.csv is not None,
-         "wide": of in WIDE}
+        {"id": own, "of": of, "how": caption.how, "paper": caption.paper, "wide": of in WIDE}
     )  # fmt: skip
 
 
