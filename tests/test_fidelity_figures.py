@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from raptor.fidelity_by_layer import Fidelity
 from raptor.phases import Phases
 from raptor.reporting import drawing, fidelity_figures
 
+MEASURES = ("r2", "r2_identity", "pearson2", "pearson2_shuffled")
+
 
 def measured(seed, groups=("cls", "patch", "all"), layers=4):
     draw = np.random.default_rng(seed)
-    parts = [
-        {name: {group: draw.random(layers).tolist() for group in groups} for name in ("r2", "r2_identity")}
-        for _ in range(3)
-    ]
+    parts = [{name: {group: draw.random(layers).tolist() for group in groups} for name in MEASURES} for _ in range(3)]
     return Fidelity(*parts, n=7, seed=seed)
 
 
 def drawn(chart):
-    """Collect the rows of every layer of a chart: name -> layer -> (value, low, high)."""
+    """Collect the rows of a chart: name -> layer -> (value, low, high)."""
     found = {}
 
     def walk(node):
@@ -43,22 +41,18 @@ def rows(one, name, group):
     return dict(enumerate(zip(*values, strict=True), 1))
 
 
-def test_every_group_is_drawn_with_its_interval_beside_standing_still():
+def test_every_group_is_drawn_with_its_interval_beside_what_it_must_beat():
     one = measured(0)
     chart = fidelity_figures.by_group(one, Phases((3, 1)), "title")
-    wanted = {group: rows(one, "r2", group) for group in ("cls", "patch")}
-    wanted[fidelity_figures.STILL] = rows(one, "r2_identity", "all")
-    assert drawn(chart) == wanted
+    for panel, measure, name, least in zip(
+        chart.hconcat, ("r2", "pearson2"), (fidelity_figures.STILL, fidelity_figures.OTHER), MEASURES[1::2], strict=True
+    ):
+        wanted = {group: rows(one, measure, group) for group in ("cls", "patch")}
+        wanted[name] = rows(one, least, "all")
+        assert drawn(panel) == wanted
     text = chart.to_json()
     assert "3.5" in text  # the boundary between the phases
     assert "n = 7" in text
-
-
-@pytest.mark.parametrize("n", [1, 3])
-def test_surrogates_are_drawn_side_by_side(n):
-    several = {f"surrogate {seed}": measured(seed) for seed in range(n)}
-    chart = fidelity_figures.side_by_side(several, "title")
-    assert drawn(chart) == {name: rows(one, "r2", "all") for name, one in several.items()}
 
 
 def test_the_table_of_a_figure_has_every_row_once():

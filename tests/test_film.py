@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from sklearn.decomposition import PCA
 
-from raptor.film import MOST_SIDE, STEPS, depth_film, principal
+from raptor.film import BUDGET, MOST_SIDE, STEPS, depth_film, principal
 from raptor.tokens import TokenLayout
 from raptor.toy import Diagonal
 
@@ -51,3 +51,10 @@ def test_large_grids_are_averaged():
     film = depth_film({"teacher": wide}, torch.randn(1, 3, 64, 64))
     assert film.colours["teacher"].shape == (1, 4, MOST_SIDE, MOST_SIDE, 3)
     assert film.apart == {}
+
+
+def test_similarities_of_many_images_stay_small():
+    wide = flow(0.8, layout=TokenLayout(1, 0, (16, 16)))
+    film = depth_film({"teacher": wide, "twin": wide}, torch.randn(32, 3, 32, 32))
+    assert sum(array.nbytes for array in film.cosines.values()) <= BUDGET
+    assert film.colours["teacher"].shape[2:4] == (9, 9)

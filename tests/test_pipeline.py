@@ -60,6 +60,7 @@ def test_other_options_are_refused_and_mistakes_are_one_line(call, demo_run, tmp
         (("run", "nowhere/nothing", "--data", flat, "--out", tmp_path / "b"), "nowhere/nothing"),
         (("report", tmp_path / "none"), "no run directory"),
         (("report", flat), "is no run directory"),
+        (("run", "scenes", "--data", "scenes:test", "--out", tmp_path / "c"), "leave out the split"),
     ):
         code, out, err = call(*arguments)
         assert (code, out) == (2, ""), arguments
@@ -75,14 +76,15 @@ def test_a_page_of_damaged_runs_says_what_is_missing(call, demo_run, tmp_path):
     (broken / "intervene" / "figures" / "interventions.vl.json").write_bytes(b"\xff\xfe")
     (broken / "film" / "film.npz").write_bytes(b"PK")
     (broken / "inspect" / "config.json").write_text("[]")
+    older = json.loads((broken / "probe-1" / "result.json").read_text())
+    (broken / "probe-1" / "result.json").write_text(json.dumps({**older, "tasks": {"classify": None}}))
     code, out, err = call("report", broken, "--out", tmp_path / "page.html", "--json")
     assert code == 0, err
     missing = " ".join(json.loads(out)["missing"])
     for part in ("phases (phases) has no result", "dynamics (dynamics) has no result", "the figure interventions",
-                 "inspect: config.json holds no object"):  # fmt: skip
+                 "inspect: config.json holds no object", "the film", "probes: results lack what it needs"):  # fmt: skip
         assert part in missing
     page = (tmp_path / "page.html").read_text()
-    assert "the film" in page  # found when the page is made
     assert "What is missing" in page
     assert "What surrogates keep" in page
 
@@ -98,6 +100,35 @@ def test_strings_from_outside_stay_strings(call, demo_run, tmp_path):
     page = (tmp_path / "page.html").read_text()
     assert "alert(1)" in page
     assert evil not in page
+
+
+def test_runs_of_one_model_are_shown_each_by_itself(call, demo_run, tmp_path):
+    code, _, err = call("report", demo_run, demo_run, "--out", tmp_path)
+    assert code == 0, err
+    page = (tmp_path / "report.html").read_text()
+    ids = re.findall(r'<figure id="([^"]*)"', page)
+    assert len(ids) == len(set(ids))
+    assert page.count('class="film"') == 2
+    for name in ("phases-depth", "dynamics-speed", "fidelity-1-fidelity"):
+        for ending in ("png", "svg", "pdf"):
+            assert (tmp_path / "figures" / f"{name}.{ending}").stat().st_size > 1000
+
+
+def test_a_stage_is_done_again_with_what_it_reads(call, demo_run, tmp_path):
+    """A new surrogate has a fidelity of its own."""
+    again = tmp_path / "again"
+    shutil.copytree(demo_run, again)
+    shutil.rmtree(again / "distill")
+    with tiny():
+        code, out, err = call("demo", "--out", again, *OPTIONS, "--json")
+    assert code == 0, err
+    done = [stage["stage"] for stage in json.loads(out)["stages"] if not stage["skipped"]]
+    assert done == ["distill", "fidelity-1"]  # the rest reads a surrogate that ships
+    (again / "config.json").unlink()
+    with tiny():
+        code, out, err = call("demo", "--out", again, *OPTIONS)
+    assert (code, out) == (2, "")
+    assert "no run of the whole pipeline" in err
 
 
 def test_several_models_stand_side_by_side(call, demo_run, tmp_path):

@@ -15,7 +15,8 @@ from torch.nn.functional import adaptive_avg_pool2d, normalize
 
 from raptor.flow import DepthFlow, layers_of
 
-MOST_SIDE = 16  # patches; larger grids are averaged, since similarities grow with the fourth power of it
+MOST_SIDE = 16  # patches; larger grids are averaged
+BUDGET = 2_500_000  # bytes of similarities, which grow with the fourth power of the side
 ENDS = (0.01, 0.99)  # quantiles of a coordinate that become no and full colour
 STEPS = 127  # of a similarity, from 0 to 1
 
@@ -50,7 +51,9 @@ class Film:
 @torch.no_grad()
 def depth_film(flows: Mapping[str, DepthFlow], pixels: Float[Tensor, "images 3 height width"]) -> Film:
     """Film flows of the same tokens, the first being what colours and differences are taken from."""
-    found = {name: _patches(flow, pixels) for name, flow in flows.items()}
+    depth = next(iter(flows.values())).depth
+    most = min(MOST_SIDE, int((BUDGET / (len(flows) * len(pixels) * (depth + 1))) ** 0.25))
+    found = {name: _patches(flow, pixels, max(1, most)) for name, flow in flows.items()}
     first = next(iter(found.values()))
     centre, components, explained = principal(first.flatten(0, -2))
     low, high = torch.quantile((first.flatten(0, -2) - centre) @ components.T, torch.tensor(ENDS, dtype=first.dtype), 0)
@@ -75,13 +78,13 @@ def principal(rows: Float[Tensor, "n width"]) -> tuple[Tensor, Float[Tensor, "3 
     return centre, components * largest.sign(), shares
 
 
-def _patches(flow: DepthFlow, pixels: Tensor) -> Float[Tensor, "images layers rows columns width"]:
+def _patches(flow: DepthFlow, pixels: Tensor, most: int) -> Float[Tensor, "images layers rows columns width"]:
     """Return directions of patch tokens at all layers, on a grid that is not too large."""
     layout = flow.layout
-    rows, columns = (min(side, MOST_SIDE) for side in layout.grid)
+    rows, columns = (min(side, most) for side in layout.grid)
     layers = []
     for _, states in layers_of(flow, flow.embed(pixels)):
-        grid = normalize(states[:, layout.where("patch")].double().cpu(), dim=-1).unflatten(1, layout.grid)
+        grid = normalize(states[:, layout.where("patch")].cpu().double(), dim=-1).unflatten(1, layout.grid)
         pooled = adaptive_avg_pool2d(grid.permute(0, 3, 1, 2), (rows, columns)).permute(0, 2, 3, 1)
         layers.append(normalize(pooled, dim=-1))
     return torch.stack(layers, dim=1)

@@ -105,11 +105,11 @@ def intervene(
     orders = {order for choice in drawn for order in choice.intra + choice.inter}
     own = tuple(range(flow.depth))
     means = {order: BinnedMean() for order in sorted(orders | {own})}
-    labelled = False
+    labelled, classes = False, getattr(images, "classes", None)
     for batch in images:
         (pixels,), label = pixels_of([batch]), getattr(batch, "label", None)
-        labelled = label is not None and flow.head is not None
         states = [states for _, states in layers_of(flow, flow.embed(pixels))]
+        labelled = label is not None and answers(flow, states[-1], classes)
         for order, mean in means.items():
             rewired = Rewired(flow, order)
             start = min(rewired.unchanged, rewired.depth)
@@ -120,6 +120,11 @@ def intervene(
         for name, by_n in experiments.items()
     }
     return contrasts, _effect([means[own]], labelled, seed)
+
+
+def answers(flow: DepthFlow, last: Tensor, classes: Sequence[str] | None) -> bool:
+    """Whether a flow's own classifier knows the classes of the images."""
+    return flow.head is not None and (classes is None or flow.head(last[:1]).shape[1] == len(classes))
 
 
 def _measured(flow: DepthFlow, last: Tensor, truth: Tensor, label: Tensor | None) -> Float[Tensor, "batch 2"]:

@@ -100,8 +100,13 @@ class Run:
         if self.out is not None and not self._begun:
             with self._explained():
                 (self.out / "result.json").unlink(missing_ok=True)
-            about = {"seed": self.seed, "command": sys.argv[1:], "versions": versions(), "machine": machine()}
-            self.save("config.json", {"verb": self.verb, **self.config, **about})
+            about = {
+                "seed": self.seed,
+                "command": sys.argv[1:],
+                "versions": versions(),
+                "machine": machine(),
+            }
+            self.save("config.json", {"verb": self.verb, **about, **self.config})
         self._begun = True
 
     def _refuse_foreign(self, out: Path) -> None:

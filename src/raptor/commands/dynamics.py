@@ -32,7 +32,7 @@ IMAGES = 1000  # unless told otherwise
 def dynamics_of(
     model: str,
     data: str | None,
-    phases: str,
+    phases: str | int,
     against: list[str],
     common: Common,
     weights: Path | None,
@@ -45,9 +45,9 @@ def dynamics_of(
     data = data_for(model, data, "dynamics are measured on images")
     own = {"model": model, "data": data, "phases": phases, "against": against, "weights": weights, "head": head}
     with Run("dynamics", common.config(**own, **loading), common.out, common.seed) as run:
-        given = None if phases == AUTO else Phases.parse(phases)
+        given = phases if isinstance(phases, int) else None if phases == AUTO else Phases.parse(phases)
         teacher = load_teacher(model, common.size, weights, head, common.device)
-        if given is not None:
+        if isinstance(given, Phases):
             given.check_depth(teacher.depth)
         if len({model, *against}) <= len(against):
             raise OptionError("a model is laid beside others, each once: leave out what --against names twice")
@@ -63,7 +63,7 @@ def side_by_side(
     run: Run,
     flows: Mapping[str, Teacher | Surrogate],
     pictures: Images | SceneImages,
-    given: Phases | None,
+    given: Phases | int | None,
     common: Common,
     pushed: int,
     stretched: int,
@@ -104,7 +104,7 @@ def _normalisation(teacher: Teacher) -> tuple[tuple[float, ...], tuple[float, ..
 def _surveyed(
     flow: Teacher | Surrogate,
     pictures: Any,
-    given: Phases | None,
+    given: Phases | int | None,
     label: str,
     common: Common,
     pushed: int,
@@ -112,7 +112,7 @@ def _surveyed(
 ) -> Dynamics:
     """Measure one model; without phases, those of a surrogate are its own and those of a teacher are found."""
     surrogate = _surrogate_in(flow)
-    if given is None and surrogate is not None:
+    if surrogate is not None and not isinstance(given, Phases):
         given = surrogate.phases
     images = Tracked(pictures, label, common.progress)
     return measure_dynamics(flow, images, given or AUTO, surrogate is not None, common.seed, pushed, stretched)

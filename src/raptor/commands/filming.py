@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from raptor.data import load_images
+from raptor.data import HELD_OUT, load_images
 from raptor.film import depth_film
 from raptor.flow import DepthFlow
 from raptor.models.teachers.teacher import Teacher
@@ -18,7 +18,7 @@ from raptor.run import Run
 
 def film_images(teacher: Teacher, data: str, n: int, seed: int, loading: dict[str, Any]) -> torch.Tensor:
     """Return the first images that nothing was trained on, as the teacher wants them."""
-    pictures = load_images(data, teacher, None, n, batch_size=n, seed=seed, **loading)
+    pictures = load_images(data, teacher, HELD_OUT, n, batch_size=n, seed=seed, **loading)
     return next(iter(pictures)).pixels[:n]
 
 

@@ -9,12 +9,12 @@ from typing import Any
 from raptor.data import data_for, load_images
 from raptor.data.images import Images
 from raptor.data.scene_images import SceneImages
-from raptor.interventions import Contrast, Effect, intervene
+from raptor.interventions import Contrast, Effect, answers, intervene
 from raptor.models.teachers import load_teacher
 from raptor.models.teachers.teacher import Teacher
 from raptor.options import Common
 from raptor.phases import Phases
-from raptor.progress import track
+from raptor.progress import Tracked
 from raptor.run import Run
 
 IMAGES = 500  # unless told otherwise
@@ -47,9 +47,10 @@ def change_layers(
     run: Run, teacher: Teacher, pictures: Images | SceneImages, phases: Phases, most: int, common: Common
 ) -> dict[str, Any]:
     """Run all experiments on one model and draw them."""
-    batches = track(pictures, len(pictures), "interventions", common.progress)
-    found, own = intervene(teacher, batches, phases, most, common.seed)
-    measured = "accuracy" if teacher.head is not None and pictures.classes is not None else "cosine"
+    found, own = intervene(teacher, Tracked(pictures, "interventions", common.progress), phases, most, common.seed)
+    first = next(iter(pictures))
+    known = first.label is not None and answers(teacher, teacher.embed(first.pixels[:1]), pictures.classes)
+    measured = "accuracy" if known else "cosine"
     seen = len(pictures) - len(pictures.damaged)
     return {
         "phases": str(phases),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 from raptor.commands.distilling import check_same, distill_model
@@ -18,13 +20,13 @@ from raptor.commands.phases import phases_of_models
 from raptor.commands.presets import PRESETS, Preset
 from raptor.commands.probing import probe_model
 from raptor.commands.reporting import PAGE, answers, write_page
-from raptor.data import data_for, load_images
-from raptor.errors import OptionError, PipelineError, RaptorError, one_line
+from raptor.data import data_for, load_images, parse_source
+from raptor.errors import OptionError, OutputError, PipelineError, RaptorError, one_line
+from raptor.flow import DepthFlow
 from raptor.models.teachers import SHIPPED_SURROGATES, load_teacher
 from raptor.options import Common
 from raptor.probes.plan import Plan
 from raptor.run import Run, plain, read_result
-from raptor.selection import AUTO
 
 
 def run_pipeline(
@@ -43,16 +45,21 @@ def run_pipeline(
     if common.out is None:
         raise OptionError("the whole pipeline keeps what is done: give --out DIR")
     data = data_for(model, data, "the whole pipeline needs images")
+    if parse_source(data)[1] is not None:
+        raise OptionError(f"the pipeline takes train and held-out images itself: leave out the split of {data!r}")
     beside = tuple(surrogates) or (tuple(SHIPPED_SURROGATES) if model == "scenes" else ())
     config = common.config(
         model=model, data=data, k=k, preset=preset, surrogates=list(beside), weights=weights, **loading
     )
     with Run("run", config, common.out, common.seed) as run:
-        check_same(common.out, {**plain(config), "seed": common.seed})
+        _check_own(common.out, {**plain(config), "seed": common.seed})
         pipeline = _Pipeline(model, data, k, PRESETS[preset], beside, common, weights, loading, common.out)
         pipeline.load()
         run.begin()
-        stages = [_do(name, work, common) for name, work in pipeline.stages()]
+        stages: list[dict[str, Any]] = []
+        for stage in pipeline.stages():
+            anew = {done["stage"] for done in stages if not (done["skipped"] or done["not_done"])}
+            stages.append(_do(stage, common.out / stage.name, bool(anew & set(stage.reads)), common))
         page = common.out / PAGE
         body = {"model": model, "data": data, "preset": preset, "stages": stages, "report": str(page),
                 "answer": answers([common.out])}  # fmt: skip
@@ -69,21 +76,45 @@ class NotHereError(Exception):
     """Why a stage has nothing to do."""
 
 
-def _do(name: str, work: Callable[[Path], Any], common: Common) -> dict[str, Any]:
-    """Do a stage in its directory unless it is done; return what became of it."""
-    assert common.out is not None
-    folder, began = common.out / name, time.perf_counter()
-    stage = {"stage": name, "skipped": read_result(folder) is not None, "seconds": 0.0, "not_done": None, "error": None}
-    if not stage["skipped"]:
-        common.progress.print(name, markup=False, highlight=False)
+@dataclass(frozen=True)
+class Stage:
+    """A verb in a directory of its own, what it does there, and the stages whose results it reads."""
+
+    name: str
+    work: Callable[[Path], Any]
+    reads: tuple[str, ...] = ()
+
+
+def _check_own(out: Path, config: dict[str, Any]) -> None:
+    """Raise where a directory holds another run's stages, or stages of which nobody knows what they are of."""
+    if not (out / "config.json").exists() and any(out.glob("*/result.json")):
+        raise OutputError(f"{str(out)!r} holds results, but no run of the whole pipeline: use another --out")
+    check_same(out, config)
+
+
+def _do(stage: Stage, folder: Path, anew: bool, common: Common) -> dict[str, Any]:
+    """Do a stage unless it is done and what it reads is as it was; return what became of it."""
+    began = time.perf_counter()
+    done = {
+        "stage": stage.name,
+        "skipped": not anew and read_result(folder) is not None,
+        "not_done": None,
+        "error": None,
+    }
+    if not done["skipped"]:
+        common.progress.print(stage.name, markup=False, highlight=False)
+        if anew:
+            rmtree(folder, ignore_errors=True)
         try:
-            work(folder)
+            stage.work(folder)
         except NotHereError as reason:
-            stage["not_done"] = str(reason)
-        except (RaptorError, RuntimeError, ValueError, OSError) as error:
-            stage["error"] = one_line(error)
-            common.progress.print(f"{name} failed: {stage['error']}", markup=False, highlight=False)
-    return {**stage, "seconds": round(time.perf_counter() - began, 3)}
+            done["not_done"] = str(reason)
+        except Exception as error:  # a mistake of ours in one stage does not cost the page either
+            if common.debug:
+                raise
+            done["error"] = str(error) if isinstance(error, RaptorError) else one_line(error)
+            common.progress.print(f"{stage.name} failed: {done['error']}", markup=False, highlight=False)
+    return {**done, "seconds": round(time.perf_counter() - began, 3)}
 
 
 class _Pipeline:
@@ -103,8 +134,10 @@ class _Pipeline:
     ):
         self.model, self.data, self.k, self.preset, self.beside = model, data, k, preset, list(beside)
         self.common, self.weights, self.loading, self.out = common, weights, loading, out
-        if common.images is not None:
-            self.preset = replace(preset, images=common.images)
+        self.own = str(out / "distill")
+        if (n := common.images) is not None:
+            changed, probed, filmed = (min(n, most) for most in (preset.changed, preset.probed, preset.filmed))
+            self.preset = replace(preset, images=n, changed=changed, probed=probed, filmed=filmed)
 
     def load(self) -> None:
         """Load the model and look at an image: a mistake in either ends the run before it has begun."""
@@ -113,25 +146,26 @@ class _Pipeline:
         first = next(iter(load_images(self.data, self.teacher, None, 1, **self.loading)))
         self.labelled = any(value is not None for value in (first.label, first.mask, first.depth))
 
-    def stages(self) -> list[tuple[str, Callable[[Path], Any]]]:
+    def stages(self) -> list[Stage]:
         """Return the stages in their order."""
-        own = str(self.out / "distill")
-        measured = [own, *self.beside]
-        shown = self.beside[-1] if self.beside else own  # surrogates that were trained for long, where there are any
+        measured = [self.own, *self.beside]
+        shown = self.beside[-1] if self.beside else self.own  # trained for long, where there are any
+        reads = ("distill",) if shown == self.own else ()
         fidelity = [
-            (f"fidelity-{number}", lambda folder, source=source: self._fidelity(folder, source))
+            Stage(f"fidelity-{number}", partial(self._fidelity, source), ("distill",) if source == self.own else ())
             for number, source in enumerate(measured, start=1)
         ]
         return [
-            ("inspect", self._inspect), ("phases", self._phases), ("distill", self._distill), *fidelity,
-            ("probe-1", lambda folder: self._probe(folder, self.model)),
-            ("probe-2", lambda folder: self._probe(folder, shown)),
-            ("dynamics", lambda folder: self._dynamics(folder, shown)), ("intervene", self._intervene),
-            ("film", lambda folder: self._film(folder, shown)),
+            Stage("inspect", self._inspect), Stage("phases", self._phases),
+            Stage("distill", self._distill, ("phases",)), *fidelity,
+            Stage("probe-1", partial(self._probe, self.model)), Stage("probe-2", partial(self._probe, shown), reads),
+            Stage("dynamics", partial(self._dynamics, shown), ("phases", *reads)),
+            Stage("intervene", self._intervene, ("phases",)),
+            Stage("film", partial(self._film, shown), ("phases", *reads)),
         ]  # fmt: skip
 
     def _options(self, folder: Path, images: int | None, batch_size: int | None = None) -> Common:
-        return replace(self.common, out=folder, images=images, batch_size=batch_size or self.common.batch_size)
+        return replace(self.common, out=folder, images=images, batch_size=self.common.batch_size or batch_size)
 
     def _cut(self) -> str:
         """Return the phases that were found."""
@@ -140,10 +174,8 @@ class _Pipeline:
             raise NotHereError("there are no phases")
         return str(found["phases"])
 
-    def _trained(self, source: str) -> str:
-        if source == str(self.out / "distill") and read_result(Path(source)) is None:
-            raise NotHereError("there is no surrogate")
-        return source
+    def _is_there(self, source: str) -> bool:
+        return source != self.own or read_result(Path(source)) is not None
 
     def _inspect(self, folder: Path) -> None:
         common, own = self._options(folder, self.preset.images), {"model": self.model, "data": self.data}
@@ -167,25 +199,30 @@ class _Pipeline:
             resume=(folder / "stage1" / "checkpoint.pt").exists(), cache=None, loading=self.loading,
         )  # fmt: skip
 
-    def _fidelity(self, folder: Path, source: str) -> None:
+    def _fidelity(self, source: str, folder: Path) -> None:
+        if not self._is_there(source):
+            raise NotHereError("there is no surrogate")
         common = self._options(folder, self.preset.images)
-        fidelity_of(self._trained(source), self.data, self.model, self.weights, common, self.loading)
+        fidelity_of(source, self.data, self.model, self.weights, common, self.loading)
 
-    def _probe(self, folder: Path, source: str) -> None:
+    def _probe(self, source: str, folder: Path) -> None:
         if not self.labelled:
             raise NotHereError("the images have no labels")
+        if not self._is_there(source):
+            raise NotHereError("there is no surrogate")
         preset = self.preset
         probe_model(
-            self._trained(source), self.data, None, self._options(folder, preset.probed),
+            source, self.data, None, self._options(folder, preset.probed),
             plan=Plan(seeds=preset.probe_seeds, epochs=preset.probe_epochs), eval_data=None, eval_images=preset.probed,
             layer=None, cache=None, live=False, fit="own", eigen_crop=False,
             weights=self.weights if source == self.model else None, head=None, loading=self.loading,
         )  # fmt: skip
 
-    def _dynamics(self, folder: Path, source: str) -> None:
-        preset = self.preset
+    def _dynamics(self, source: str, folder: Path) -> None:
+        preset, k = self.preset, len(self._cut().split("-"))
+        against = [source] if self._is_there(source) else []
         dynamics_of(
-            self.model, self.data, AUTO, [self._trained(source)], self._options(folder, preset.images), self.weights,
+            self.model, self.data, k, against, self._options(folder, preset.images), self.weights,
             None, self.loading, preset.pushed, preset.stretched,
         )  # fmt: skip
 
@@ -196,11 +233,13 @@ class _Pipeline:
         common = self._options(folder, self.preset.changed)
         intervene_in(self.model, self.data, cut, self.preset.orders, common, self.weights, None, self.loading)
 
-    def _film(self, folder: Path, source: str) -> None:
+    def _film(self, source: str, folder: Path) -> None:
         common = self._options(folder, self.preset.filmed)
         config = common.config(model=self.model, data=self.data, surrogate=source, **self.loading)
         with Run("film", config, folder, common.seed) as run:
-            other = load_teacher(self._trained(source), self.teacher.image_size, device=common.device)
+            flows: dict[str, DepthFlow] = {self.teacher.name: self.teacher}
+            if self._is_there(source):
+                named = f"Raptor {self._cut()}" if source == self.own else source
+                flows[named] = load_teacher(source, self.teacher.image_size, device=common.device)
             pixels = film_images(self.teacher, self.data, self.preset.filmed, common.seed, self.loading)
-            named = f"Raptor {self._cut()}" if source == str(self.out / "distill") else source
-            film(run, {self.teacher.name: self.teacher, named: other}, self.teacher, pixels, self._cut())
+            film(run, flows, self.teacher, pixels, self._cut())

@@ -85,7 +85,8 @@ def _measure(
     out: Path, teacher: Teacher, student: Surrogate | None, images: Any, seed: int, pushed: int, stretched: int
 ) -> None:
     """Fill run directories, as the command line would."""
-    about, n, depth = {"model": teacher.name}, len(images), teacher.depth
+    n, depth = len(images), teacher.depth
+    about: dict[str, Any] = {"model": teacher.name, "command": ["report(teacher, student, images)"]}
     with Run("inspect", about, out / "inspect", seed) as run:
         run.finish(inspect(teacher), images=0, layers=depth)
     with Run("phases", about, out / "phases", seed) as run:

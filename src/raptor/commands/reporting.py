@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 from raptor.errors import OptionError, OutputError, one_line
 from raptor.files import writing
 from raptor.options import Common
 from raptor.reporting.answer import answer
-from raptor.reporting.collect import collect
-from raptor.reporting.page import render
-from raptor.run import Run
+from raptor.reporting.collect import Piece, collect
+from raptor.reporting.drawing import pictures
+from raptor.reporting.page import linked_figures, render
+from raptor.run import Run, to_json
 
-PAGE = "report.html"
+PAGE, FIGURES = "report.html", "figures"
+PICTURES = ("png", "svg", "pdf", "csv")
 
 
 def write_page(folders: Sequence[Path], page: Path) -> list[str]:
@@ -25,9 +28,26 @@ def write_page(folders: Sequence[Path], page: Path) -> list[str]:
         page.parent.mkdir(parents=True, exist_ok=True)
         with writing(page) as file:
             file.write(text.encode())
+        for subject in subjects:
+            for piece in subject.pieces:
+                _figures_beside(page.parent / FIGURES, piece)
     except OSError as error:
         raise OutputError(f"cannot write {str(page)!r}: {one_line(error)}") from error
     return [note for subject in subjects for note in subject.missing]
+
+
+def _figures_beside(folder: Path, piece: Piece) -> None:
+    """Put the figures of a run beside the page, named by it; the linked one is drawn here, with its first k."""
+    folder.mkdir(exist_ok=True)
+    for drawn in piece.figures:
+        for ending in PICTURES:
+            file = piece.folder / FIGURES / f"{drawn.name}.{ending}"
+            if file.exists():
+                copyfile(file, folder / f"{piece.folder.name}-{file.name}")
+    for drawn in linked_figures(piece, []):
+        for ending, content in pictures(to_json(drawn.spec)).items():
+            with writing(folder / f"{piece.folder.name}-{drawn.name}.{ending}") as opened:
+                opened.write(content)
 
 
 def answers(folders: Sequence[Path]) -> list[str]:

@@ -7,13 +7,14 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
+from raptor.commands.distilling import check_same
 from raptor.commands.study_plan import plan_study
 from raptor.commands.training import training_preprocessing
 from raptor.data import parse_source
 from raptor.device import resolve_device
 from raptor.errors import OptionError, OutputError
 from raptor.options import Common
-from raptor.run import Run
+from raptor.run import Run, plain
 from raptor.studies import STUDIES
 from raptor.studies.jobs import Done, run_jobs
 from raptor.studies.models import STATES, Setting
@@ -49,6 +50,7 @@ def study(
         assert run.out is not None
         if not resume and (run.out / "config.json").exists():
             raise OutputError(f"{str(run.out)!r} holds this study already: go on with --resume, or use another --out")
+        check_same(run.out, {**plain(config), "seed": common.seed})
         run.begin()
         jobs = STUDIES[name].jobs(setting)
         done = run_jobs(jobs, setting.root, announce)

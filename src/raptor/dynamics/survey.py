@@ -119,7 +119,7 @@ class Pooled:
 def measure_dynamics(
     flow: DepthFlow,
     images: Any,
-    phases: Phases | str | None = AUTO,
+    phases: Phases | str | int | None = AUTO,
     beyond: bool = False,
     seed: int = 0,
     pushed: int = PUSHED,
@@ -136,7 +136,7 @@ def measure_dynamics(
         half of them is judged on the other.
     phases
         For what needs them: exponents, and whether tokens are faster where phases meet. `auto` finds them on the first
-        half; None leaves out what needs them.
+        half, and a number as many of them; None leaves out what needs them.
     beyond
         Whether to go on after the last layer by the last step, to see if directions come to rest.
     seed
@@ -146,8 +146,8 @@ def measure_dynamics(
     """
     halves = in_halves(images)
     found: Phases | None
-    if phases == AUTO:
-        found, cuts = cuts_of(flow, halves[0], seed)
+    if phases == AUTO or isinstance(phases, int):
+        found, cuts = cuts_of(flow, halves[0], seed, phases)
     else:
         found = Phases.parse(phases) if isinstance(phases, str) else phases
         cuts = {} if found is None else {GIVEN: found}
@@ -181,9 +181,9 @@ def measure_dynamics(
     )
 
 
-def cuts_of(flow: DepthFlow, images: Any, seed: int = 0) -> tuple[Phases, dict[str, Phases]]:
+def cuts_of(flow: DepthFlow, images: Any, seed: int = 0, k: int | str = AUTO) -> tuple[Phases, dict[str, Phases]]:
     """Find phases on images; return them, and by their source those of all tokens and of each token group."""
-    found = find_phases(flow, images, seed=seed)
+    found = find_phases(flow, images, k=k, seed=seed)
     assert found.measured is not None
     groups = {
         group: segment(found.measured.without_embedding(group).mean().numpy(), found.k).phases

@@ -29,24 +29,28 @@ def measured(piece: Piece) -> str:
 def name_of(piece: Piece) -> str:
     """Return what a surrogate is called: the one that was trained in the same run has no name of its own."""
     name = str(piece.result.get("surrogate", ""))
+    if not name and piece.verb == "fidelity":
+        return "The surrogate"
     own = not name or Path(name).resolve() == (piece.folder.parent / "distill").resolve()
     return "Trained here" if own else name
 
 
 def _depth(piece: Piece) -> Markup:
     frequency = lookup(piece.result, "bootstrap/boundary_frequency") or {}
-    cut = [frequency.get(str(layer), 0.0) for layer in piece.result["boundaries"]]
+    cut = [frequency.get(str(layer), 0.0) for layer in piece.result.get("boundaries", [])]
     sure = (
         Markup(", and its least certain boundary comes back in {:.0%} of {} resamples").format(
             min(cut), number(piece, "bootstrap/n", ",")
         )
-        if cut
+        if cut and lookup(piece.result, "bootstrap")
         else ""
     )
     return Markup(
-        "On {} images, its {} layers read as <strong>{}</strong>. Cut into {} phases, the best is "
+        "{}On {} images, its {} layers read as <strong>{}</strong>. Cut into {} phases, the best is "
         "<strong>{}</strong>{}; the number that similarity alone suggests is {}."
     ).format(
+        Markup("<strong>{}</strong> on {}. ").format(number(piece, "model"), number(piece, "data"))
+        if piece.result.get("data") else "",
         number(piece, "images", ","), number(piece, "layers"), number(piece, "verdict"), number(piece, "k"),
         number(piece, "phases"), sure, number(piece, "suggested_k"),
     )  # fmt: skip
@@ -64,11 +68,12 @@ def _surrogate(piece: Piece) -> Markup:
     )  # fmt: skip
     return Markup(
         "{}: the tied blocks <strong>{}</strong>, with {} of the parameters and {} of the operations, {}reach an R2 of "
-        "{} at the last layer (n = {} held-out images)."
+        "{} [{}, {}] at the last layer (n = {} images{})."
     ).format(
         name_of(piece), number(piece, "phases"), number(piece, f"{at}parameters/ratio", ".3f"),
         number(piece, f"{at}flops/ratio", ".3f"), right, number(piece, f"{at}r2/all/-1", ".3f"),
-        number(piece, "images", ","),
+        number(piece, f"{at}r2_ci/all/0/-1", ".3f"), number(piece, f"{at}r2_ci/all/1/-1", ".3f"),
+        number(piece, "images", ","), " that it was not trained on" if piece.result.get("data") else "",
     )  # fmt: skip
 
 

@@ -28,19 +28,17 @@ CAPTIONS = {
     # In the order of the page.
     "depth": Caption(
         "depth",
-        "Bright: two layers hold alike tokens. Move k or choose other tokens: cuts, scores, certainty and descriptions "
-        "follow. Phases show as bright squares on the diagonal, drift as a band that fades away from it.",
+        "Bright: two layers hold alike tokens. Move k or choose other tokens: the cuts and what is marked as "
+        "theirs follow. Phases show as bright squares on the diagonal, drift as a band that fades away from it.",
         "Figures 1 and 2",
     ),
-    "remains": Caption(
-        "depth", "What each description leaves unexplained: the paler, the better. Left: steady drift; right: blocks."
-    ),
+    "remains": Caption("depth", "What each description leaves unexplained: the paler, the better."),
     "gallery": Caption("depth", "Several models in the same colours, each with its own cuts.", "Figure 1"),
     "norms": Caption("depth", "Mean length of tokens by layer, with 95% over images.", "Figure 7"),
     "fidelity": Caption(
         "surrogate",
-        "R2 of the surrogate's tokens, layer by layer, rolled out from the embedding: 1 is the teacher itself. Dashed: "
-        "standing still, the least that a surrogate must beat.",
+        "R2 and squared correlation of the surrogate's tokens, rolled out from the embedding: 1 is the teacher itself. "
+        "Dashed, what they must beat: standing still within a phase, and a token of another image.",
     ),
     "training": Caption(
         "surrogate",

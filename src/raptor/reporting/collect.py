@@ -13,7 +13,7 @@ from raptor.reporting.drawing import SPEC
 
 LARGEST = 50_000_000  # bytes of a file of a run directory that is worth reading
 ORDER = ("inspect", "train", "phases", "distill", "fidelity", "probe", "table1", "dynamics", "intervene", "film")
-WHOLE = ("run", "demo")  # verbs whose directory holds one directory a stage
+WHOLE = "run"  # the verb whose directory holds one directory a stage
 
 
 @dataclass(frozen=True)
@@ -59,36 +59,53 @@ def collect(folders: Sequence[Path]) -> list[Subject]:
     for folder in folders:
         if not folder.is_dir():
             raise OutputError(f"there is no run directory {str(folder)!r}")
-        config, note = _json(folder / "config.json")
-        whole = config is not None and config.get("verb") in WHOLE
-        parts = sorted(path.parent for path in folder.glob("*/config.json")) if whole or config is None else [folder]
-        if not parts and note:
-            raise OutputError(f"{str(folder)!r} is no run directory: {note}")
-        title = str(config["model"]) if whole and config and "model" in config else None
-        for part in parts:
-            piece, notes = _piece(part)
-            own = title or (str(_model_of(piece)) if piece else folder.name)
-            subject = subjects.setdefault(own, Subject(own))
-            subject.missing += notes
-            if piece is not None:
-                subject.pieces.append(piece)
-        if whole:
-            subjects.setdefault(title or folder.name, Subject(title or folder.name)).missing += _unfinished(folder)
+        _add(folder, subjects)
     for subject in subjects.values():
         subject.pieces.sort(key=lambda piece: ORDER.index(piece.verb) if piece.verb in ORDER else len(ORDER))
     return list(subjects.values())
+
+
+def _add(folder: Path, subjects: dict[str, Subject]) -> None:
+    """Add what a directory holds: one run, the stages of a whole pipeline, or several runs."""
+    config, note = _json(folder / "config.json")
+    parts = sorted(path.parent for path in folder.glob("*/config.json"))
+    if config is None and not parts:
+        raise OutputError(f"{str(folder)!r} is no run directory: {note}")
+    if config is None and not (folder / "config.json").exists():
+        for part in parts:  # a directory of runs
+            _add(part, subjects)
+        return
+    whole = config is None or config.get("verb") == WHOLE
+    title = str(config["model"]) if whole and config and "model" in config else folder.name if whole else None
+    for part in parts if whole else [folder]:
+        piece, notes = _piece(part)
+        own = title or (str(_model_of(piece)) if piece else folder.name)
+        subject = subjects.setdefault(own, Subject(own))
+        subject.missing += notes
+        if piece is not None:
+            subject.pieces.append(piece)
+    if whole:
+        assert title is not None
+        told = _unfinished(folder) if config is not None else [f"{folder.name}: {note}"]
+        subjects.setdefault(title, Subject(title)).missing += told
 
 
 def _unfinished(folder: Path) -> list[str]:
     result, note = _json(folder / "result.json")
     if result is None:
         return [f"the whole run did not finish ({note})"]
-    return [f"{stage['stage']} failed: {stage['error']}" for stage in result.get("stages", []) if stage.get("error")]
+    told = []
+    for stage in result.get("stages", []):
+        if stage.get("error"):
+            told.append(f"{stage['stage']} failed: {stage['error']}")
+        elif stage.get("not_done"):
+            told.append(f"{stage['stage']} was not done: {stage['not_done']}")
+    return told
 
 
 def _model_of(piece: Piece) -> str:
     for source in (piece.config, piece.result):
-        for key in ("model", "surrogate", "study", "matrix"):
+        for key in ("teacher", "model", "surrogate", "study", "matrix"):
             if source.get(key):
                 return str(source[key])
     models = piece.config.get("models")

@@ -32,21 +32,25 @@ def save(chart: Any, run: Run, name: str, rows: list[dict[str, Any]] | None = No
 
     Its declaration, from which the report draws it anew, lies beside it; rows become a table, .csv.
     """
-    import vl_convert
-
     spec = to_json(chart.to_dict())  # with null for what is not finite: the renderer reads JSON proper
-    versions = {
-        "svg": vl_convert.vegalite_to_svg(spec).encode(),
-        "pdf": vl_convert.vegalite_to_pdf(spec),
-        SPEC: spec.encode(),
-        "png": vl_convert.vegalite_to_png(spec, scale=2.0),
-    }
+    versions = {**pictures(spec), SPEC: spec.encode()}
     if rows is not None:
         versions["csv"] = table(rows).encode()
     for ending, content in versions.items():
         with run.file(f"figures/{name}.{ending}") as file:
             file.write(content)
     return str(Path("figures") / f"{name}.png")
+
+
+def pictures(spec: str) -> dict[str, bytes]:
+    """Return a declaration as svg, pdf and png."""
+    import vl_convert
+
+    return {
+        "svg": vl_convert.vegalite_to_svg(spec).encode(),
+        "pdf": vl_convert.vegalite_to_pdf(spec),
+        "png": vl_convert.vegalite_to_png(spec, scale=2.0),
+    }
 
 
 def rows_in(spec: Any) -> list[dict[str, Any]]:

@@ -8,28 +8,26 @@ import altair as alt
 
 from raptor.fidelity_by_layer import Fidelity
 from raptor.phases import Phases
-from raptor.reporting.drawing import GROUP_COLOURS, HEIGHT, PALETTE, WIDTH
+from raptor.reporting.drawing import GROUP_COLOURS, HEIGHT, WIDTH
 
 STILL = "all, at rest"  # the surrogate that stands still at the input of each phase
+OTHER = "all, another image"  # the squared correlation with a token of another image
 STILL_COLOUR = "#777777"
 
 
-def by_group(found: Fidelity, phases: Phases, title: str) -> alt.LayerChart:
-    """Draw the R2 of each token group, with phase boundaries and the R2 of standing still for all tokens."""
+def by_group(found: Fidelity, phases: Phases, title: str) -> alt.HConcatChart:
+    """Draw both measures of each token group with phase boundaries, each with the least that it must beat."""
     groups = [group for group in found.mean["r2"] if group != "all"]
-    rows = [row for group in groups for row in _rows(found, "r2", group, group)]
-    rows += _rows(found, "r2_identity", "all", STILL)
     colours = [*(GROUP_COLOURS[group] for group in groups), STILL_COLOUR]
     cuts = alt.Chart(alt.Data(values=[{"cut": span[-1] + 0.5} for span in phases.ranges[:-1]]))
-    lines = _lines(rows, [*groups, STILL], colours, "tokens")
-    return _finished(cuts.mark_rule(strokeDash=[4, 3], color="#999999").encode(x="cut:Q") + lines, found, title)
-
-
-def side_by_side(found: dict[str, Fidelity], title: str) -> alt.LayerChart:
-    """Draw the R2 of all tokens for several surrogates of one teacher, measured on the same images."""
-    rows = [row for name, one in found.items() for row in _rows(one, "r2", "all", name)]
-    lines = _lines(rows, list(found), list(PALETTE[: len(found)]), "surrogate")
-    return _finished(lines, next(iter(found.values())), title)
+    panels = []
+    for measure, least, name in (("r2", "r2_identity", STILL), ("pearson2", "pearson2_shuffled", OTHER)):
+        rows = [row for group in groups for row in _rows(found, measure, group, group)]
+        rows += _rows(found, least, "all", name)
+        lines = _lines(rows, [*groups, name], colours, "tokens", "R2" if measure == "r2" else measure)
+        rule = cuts.mark_rule(strokeDash=[4, 3], color="#999999").encode(x="cut:Q")
+        panels.append(alt.layer(rule, lines).properties(width=WIDTH, height=HEIGHT))
+    return alt.hconcat(*panels).resolve_scale(color="independent").properties(title=_title(found, title))
 
 
 def _rows(found: Fidelity, measure: str, group: str, name: str) -> list[dict[str, Any]]:
@@ -40,7 +38,9 @@ def _rows(found: Fidelity, measure: str, group: str, name: str) -> list[dict[str
     ]
 
 
-def _lines(rows: list[dict[str, Any]], names: list[str], colours: list[str], legend: str) -> alt.LayerChart:
+def _lines(
+    rows: list[dict[str, Any]], names: list[str], colours: list[str], legend: str, measure: str
+) -> alt.LayerChart:
     base = alt.Chart(alt.Data(values=rows))
     x = alt.X(
         "layer:Q", title="layer", axis=alt.Axis(tickMinStep=1), scale=alt.Scale(zero=False, nice=False, padding=8)
@@ -49,16 +49,20 @@ def _lines(rows: list[dict[str, Any]], names: list[str], colours: list[str], leg
         "name:N", title=legend, scale=alt.Scale(domain=names, range=colours), legend=alt.Legend(symbolOpacity=1)
     )
     # Far below zero a surrogate is wrong in any case, and the rest could not be read.
-    y = alt.Y("value:Q", title="R2", scale=alt.Scale(domainMin=-0.2, domainMax=1, clamp=True))
+    y = alt.Y("value:Q", title=measure, scale=alt.Scale(domainMin=-0.2, domainMax=1, clamp=True))
     numbers = [alt.Tooltip(f"{name}:Q", format=".4f") for name in ("value", "low", "high")]
-    band = base.mark_area(opacity=0.2, clip=True).encode(x=x, y=alt.Y("low:Q", title="R2"), y2="high:Q", color=colour)
+    band = base.mark_area(opacity=0.2, clip=True).encode(
+        x=x, y=alt.Y("low:Q", title=measure), y2="high:Q", color=colour
+    )
     line = base.mark_line(point=True, clip=True).encode(
         x=x, y=y, color=colour, tooltip=["name:N", "layer:Q", *numbers],
-        strokeDash=alt.condition(alt.datum.name == STILL, alt.value([4, 4]), alt.value([1, 0])),
+        strokeDash=alt.condition(
+            f"datum.name == '{STILL}' || datum.name == '{OTHER}'", alt.value([4, 4]), alt.value([1, 0])
+        ),
     )  # fmt: skip
     return band + line
 
 
-def _finished(chart: alt.LayerChart, found: Fidelity, title: str) -> alt.LayerChart:
-    subtitle = f"n = {found.n} held-out images; band: 95% bootstrap interval over images, seed {found.seed}"
-    return chart.properties(width=WIDTH, height=HEIGHT, title=alt.Title(title, subtitle=subtitle))
+def _title(found: Fidelity, title: str) -> alt.Title:
+    subtitle = f"n = {found.n} images; band: 95% bootstrap interval over images, seed {found.seed}"
+    return alt.Title(title, subtitle=subtitle)

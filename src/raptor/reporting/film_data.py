@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +36,10 @@ def film_data(file: Path, phases: str) -> dict[str, Any]:
             kind, flow = name.split("/", 1)
             by_kind[kind][flow] = array
         first = next(iter(by_kind["colours"].values()))
-    except (OSError, ValueError, KeyError, StopIteration, zipfile.BadZipFile) as error:
+        images, layers, rows, columns = first.shape[:4]
+        lengths = [int(length) for length in phases.split("-")] if phases else []
+    except (OSError, ValueError, KeyError, StopIteration, EOFError, zlib.error, zipfile.BadZipFile) as error:
         raise OutputError(f"the film {str(file)!r} cannot be read: {one_line(error)}") from error
-    images, layers, rows, columns = first.shape[:4]
     most = max((float(array.max()) for array in by_kind["apart"].values()), default=0.0)
     apart = {
         flow: np.round(array / max(most, 1e-12) * 255).clip(0, 255).astype(np.uint8)
@@ -45,7 +47,7 @@ def film_data(file: Path, phases: str) -> dict[str, Any]:
     }
     return {
         "flows": list(by_kind["colours"]), "images": images, "layers": layers, "rows": rows, "columns": columns,
-        "phases": [int(length) for length in phases.split("-")] if phases else [], "most_apart": most,
+        "phases": lengths, "most_apart": most,
         "colours": {flow: _text(array) for flow, array in by_kind["colours"].items()},
         "cosines": {flow: _text(array) for flow, array in by_kind["cosines"].items()},
         "apart": {flow: _text(array) for flow, array in apart.items()},

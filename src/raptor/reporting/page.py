@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
-from typing import Any
+from typing import Any, TypeVar
 
 from jinja2 import Environment
 from markupsafe import Markup
 
 from raptor import __version__
-from raptor.errors import OutputError
+from raptor.errors import OutputError, one_line
 from raptor.reporting import tables
 from raptor.reporting.answer import answer, did_not_hold
 from raptor.reporting.captions import CAPTIONS, LINKED, SECTIONS
@@ -24,8 +24,8 @@ from raptor.reporting.numbers import number
 from raptor.reporting.tables import Table
 from raptor.run import to_json
 
-WIDE = ("depth", "remains", "basins", "correction", "against", "gallery", "trajectories", "interventions", "ranks",
-        "stochastic-depth", "emergence", "ablation")  # fmt: skip
+WIDE = ("depth", "remains", "fidelity", "basins", "correction", "against", "gallery", "trajectories", "interventions",
+        "ranks", "stochastic-depth", "emergence", "ablation")  # fmt: skip
 
 
 # A verb's figures that these verbs draw too, on more images or of more models.
@@ -40,13 +40,13 @@ class Section:
     title: str
     words: list[Any] = field(default_factory=list)
     figures: list[dict[str, Any]] = field(default_factory=list)
-    film: str | None = None
+    films: list[str] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
 
     @property
     def filled(self) -> bool:
         """Whether there is anything in it."""
-        return bool(self.figures or self.film or self.tables)
+        return bool(self.figures or self.films or self.tables)
 
 
 def render(subjects: Sequence[Subject]) -> str:
@@ -75,53 +75,70 @@ def _asset(name: str) -> str:
 
 def _subject(subject: Subject, identity: str, data: dict[str, Any]) -> dict[str, Any]:
     sections = {name: Section(name, title) for name, title in SECTIONS.items()}
-    missing = list(subject.missing)
+    missing = subject.missing  # what is found to be missing here is added to what was
     measured = {(piece.verb, drawn.name) for piece in subject.pieces for drawn in piece.figures}
-    for piece in subject.pieces:
-        for drawn in [*_linked(piece), *piece.figures]:
+    for at, piece in enumerate(subject.pieces):
+        own = f"{identity}-{at}-{piece.folder.name}".replace(" ", "-")
+        for drawn in [*linked_figures(piece, missing), *piece.figures]:
             again = any((verb, drawn.name) in measured for verb in AGAIN.get(piece.verb, ()))
             if drawn.name not in LINKED and not again:
-                _place(drawn, piece, identity, sections, data)
+                _place(drawn, own, sections, data)
         if piece.verb == "film":
-            missing += _film(piece, identity, sections["film"], data)
+            missing += _film(piece, own, sections["film"], data)
     order = list(CAPTIONS)
     for section in sections.values():
         section.figures.sort(key=lambda figure: order.index(figure["of"]) if figure["of"] in order else len(order))
-    _fill(subject, sections)
+    _fill(subject, sections, missing)
     kept = [section for section in sections.values() if section.filled]
-    kept.append(Section("provenance", "Provenance", tables=tables.provenance(subject)))
+    kept.append(Section("provenance", "Provenance", tables=_made(tables.provenance, subject, missing) or []))
     return {
-        "id": identity, "title": subject.title, "answer": answer(subject), "refuted": did_not_hold(subject),
-        "missing": missing, "sections": kept,
+        "id": identity, "title": subject.title, "answer": _made(answer, subject, missing),
+        "refuted": _made(did_not_hold, subject, missing), "missing": missing, "sections": kept,
     }  # fmt: skip
 
 
-def _fill(subject: Subject, sections: dict[str, Section]) -> None:
+Made = TypeVar("Made")
+
+
+def _made(make: Callable[[Subject], Made], subject: Subject, missing: list[str]) -> Made | None:
+    """Make a part of the page; a result that lacks what it needs, such as one of another version, is noted."""
+    try:
+        return make(subject)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        missing.append(f"{make.__name__.replace('_', ' ')}: results lack what it needs ({one_line(error)})")
+        return None
+
+
+def _fill(subject: Subject, sections: dict[str, Section], missing: list[str]) -> None:
     """Add sentences and tables."""
     for piece in subject.of("phases"):
         sections["depth"].words += piece.result.get("words", [])
-    for name, found in (
-        ("surrogate", tables.cost(subject)), ("worth", tables.probes(subject)), ("dynamics", tables.claims(subject)),
-        ("studies", tables.studies(subject)),
+    for name, make in (
+        ("surrogate", tables.cost), ("worth", tables.probes), ("dynamics", tables.claims), ("studies", tables.studies),
     ):  # fmt: skip
-        if found.rows:
+        found = _made(make, subject, missing)
+        if found is not None and found.rows:
             sections[name].tables.append(found)
 
 
-def _linked(piece: Piece) -> list[Drawn]:
+def linked_figures(piece: Piece, missing: list[str]) -> list[Drawn]:
     """Return the linked figure of a model's phases."""
     if piece.verb != "phases" or "by_k" not in piece.result:
         return []
-    return [Drawn("depth", json.loads(to_json(linked(piece.result).to_dict())), None)]
+    try:
+        return [Drawn("depth", json.loads(to_json(linked(piece.result).to_dict())), None)]
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        missing.append(f"{piece.folder.name}: its result lacks what the figure of depth needs ({one_line(error)})")
+        return []
 
 
-def _place(drawn: Drawn, piece: Piece, identity: str, sections: dict[str, Section], data: dict[str, Any]) -> None:
+def _place(drawn: Drawn, prefix: str, sections: dict[str, Section], data: dict[str, Any]) -> None:
     # Figures of several models in one run begin with their number.
     of = drawn.name if drawn.name in CAPTIONS else drawn.name.partition("-")[2]
     caption = CAPTIONS.get(of)
     if caption is None or of in LINKED:
         return
-    own = f"{identity}-{piece.folder.name}-{drawn.name}".replace(" ", "-")
+    own = f"{prefix}-{drawn.name}"
     csv = drawn.csv or table(rows_in(drawn.spec))
     data["figures"][own] = {"spec": drawn.spec, "csv": csv, "name": drawn.name}
     sections[caption.section].figures.append(
@@ -129,18 +146,18 @@ def _place(drawn: Drawn, piece: Piece, identity: str, sections: dict[str, Sectio
     )  # fmt: skip
 
 
-def _film(piece: Piece, identity: str, section: Section, data: dict[str, Any]) -> list[str]:
+def _film(piece: Piece, own: str, section: Section, data: dict[str, Any]) -> list[str]:
     try:
         film = film_data(piece.folder / ARRAYS, str(piece.result.get("phases") or ""))
     except OutputError as error:
         return [str(error)]
-    section.film = f"{identity}-{piece.folder.name}"
-    data["films"][section.film] = film
+    section.films.append(own)
+    data["films"][own] = film
     share = sum(piece.result.get("explained", []))
     section.words.append(
-        "Every picture is a layer: patch tokens on the unit sphere, through three principal directions that all "
-        f"layers, images and models here share ({share:.0%} of their variance), as red, green and blue. Tokens of one "
-        "colour point the same way."
+        "Every picture is a layer: patch tokens on the unit sphere, through three principal directions of the "
+        f"teacher's at all layers ({share:.0%} of its variance), as red, green and blue. Tokens that point the same "
+        "way have the same colour."
     )
     return []
 

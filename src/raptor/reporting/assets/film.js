@@ -46,7 +46,7 @@ class DepthFilm {
     const columns = [element("div", { class: "column" }), element("div", { class: "column" })];
     this.reels = [];
     const reel = (column, title, paint) => {
-      const canvas = element("canvas", { width: film.columns * CELL, height: film.rows * CELL, role: "img", "aria-label": title, tabindex: 0 });
+      const canvas = element("canvas", { width: film.columns * CELL, height: film.rows * CELL, role: "application", "aria-label": title + "; arrow keys choose a patch", tabindex: 0 });
       this.picking(canvas);
       columns[column].append(element("div", { class: "reel" }, element("p", {}, title), canvas));
       this.reels.push({ canvas, paint });
@@ -62,10 +62,17 @@ class DepthFilm {
     columns[1].append(element("div", { class: "reel" }, element("p", {}, "path of the chosen patch in red and green; the large dot is this layer"), this.path));
     const reels = element("div", { class: "reels" }, ...columns);
     this.said = element("p", { "aria-live": "polite" });
+    this.save = element("button", { type: "button", "data-film-save": "png" }, "png");
+    this.save.addEventListener("click", () => this.download());
     const bar = element("div", { class: "phases" }, element("span", { style: "flex: 1" }, "layer 0"), ...this.phases);
     place.append(element("div", { class: "thumbs" }, ...this.thumbs),
-      element("div", { class: "controls" }, this.play, this.slider, this.label), bar, reels, this.said);
+      element("div", { class: "controls" }, this.play, this.slider, this.label, this.save), bar, reels, this.said);
     this.embedding = bar.firstChild;
+  }
+  download() {
+    const size = this.reels[0].canvas, all = element("canvas", { width: size.width * this.reels.length, height: size.height });
+    this.reels.forEach(({ canvas }, index) => all.getContext("2d").drawImage(canvas, index * size.width, 0));
+    save(`film-image-${this.image + 1}-layer-${this.layer}.png`, all.toDataURL());
   }
   base() { return (this.image * this.film.layers + this.layer) * this.n; }
   colour(flow, at, layer = this.layer) {

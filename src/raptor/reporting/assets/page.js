@@ -19,6 +19,7 @@ async function draw(place) {
   const bind = place.previousElementSibling;
   bind.replaceChildren();
   const kept = views[id] ? { k: signal(id, "k"), group: signal(id, "group") } : {};
+  if (views[id]) views[id].finalize();
   const result = await vegaEmbed(place, themed(DATA.figures[id].spec), { actions: false, renderer: "svg", config, bind });
   views[id] = result.view;
   for (const [name, value] of Object.entries(kept)) if (value !== undefined) result.view.signal(name, value);
@@ -36,6 +37,7 @@ function save(name, address) {
   const link = document.createElement("a");
   link.href = address; link.download = name;
   document.body.append(link); link.click(); link.remove();
+  if (address.startsWith("blob:")) setTimeout(() => URL.revokeObjectURL(address), 10000);
 }
 document.addEventListener("click", async (event) => {
   const kind = event.target.dataset && event.target.dataset.save;
@@ -58,8 +60,17 @@ function theme(name) {
   button.textContent = name === "dark" ? "Light" : "Dark";
 }
 theme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-button.addEventListener("click", async () => { theme(dark() ? "light" : "dark"); films.forEach((film) => film.show()); await drawAll(); });
-addEventListener("beforeprint", () => theme("light"));
+let drawing = Promise.resolve();
+function redraw() { films.forEach((film) => film.show()); drawing = drawing.then(drawAll); }
+button.addEventListener("click", () => { theme(dark() ? "light" : "dark"); redraw(); });
+// Ink follows the page's colours in print by a rule of its own; the theme comes back afterwards.
+let before = "light";
+addEventListener("beforeprint", () => { before = document.documentElement.dataset.theme; theme("light"); });
+addEventListener("afterprint", () => theme(before));
 
-const films = [...document.querySelectorAll(".film")].map((place) => new DepthFilm(place, DATA.films[place.dataset.film]));
-drawAll();
+const films = [];
+for (const place of document.querySelectorAll(".film")) {
+  try { films.push(new DepthFilm(place, DATA.films[place.dataset.film])); }
+  catch (error) { place.textContent = "This film cannot be shown: " + error.message; console.error(error); }
+}
+redraw();
