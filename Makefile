@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 TORCH := $(shell sed -n 's/^\(torch==.*\)/\1/p' constraints.txt)
 TESTS ?= tests
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test test-all lint bench docs clean
 
 demo: $(VENV)/.run
 	$(BIN)/raptor demo --out runs/demo
@@ -16,6 +16,10 @@ demo: $(VENV)/.run
 
 # Two processes of one thread each: threads of two processes would wait for one another.
 test: lint
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not long" $(TESTS)
+
+# All of it: also what takes minutes (many kills, long trainings, every window size).
+test-all: lint
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(TESTS)
 
 lint: $(VENV)/.test

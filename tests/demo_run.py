@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from functools import partial
 
 import pytest
+from filelock import FileLock
 
 OPTIONS = ("--device", "cpu", "--batch-size", "8")
 
@@ -26,13 +28,17 @@ def tiny():
 
 @pytest.fixture(scope="session")
 def demo_run(tmp_path_factory):
-    """Run the demo; return its directory."""
+    """Run the demo, once for all processes of the suite; return its directory."""
     from raptor.__main__ import main
 
-    folder = tmp_path_factory.mktemp("demo") / "out"
-    with tiny(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sys.argv", ["raptor", "demo", "--out", str(folder), *OPTIONS, "--quiet"])
-        with pytest.raises(SystemExit) as stop:
-            main()
-    assert not stop.value.code
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "demo" / "out"
+    folder.parent.mkdir(exist_ok=True)
+    with FileLock(folder.parent / "lock"):
+        if not (folder / "report.html").exists():
+            with tiny(), pytest.MonkeyPatch.context() as patch:
+                patch.setattr("sys.argv", ["raptor", "demo", "--out", str(folder), *OPTIONS, "--quiet"])
+                with pytest.raises(SystemExit) as stop:
+                    main()
+            assert not stop.value.code
     return folder

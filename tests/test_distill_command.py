@@ -55,7 +55,7 @@ def test_a_surrogate_is_trained_saved_and_measured(call, vit, tmp_path):
     card = (tmp_path / "a/model/README.md").read_text()
     assert "Raptor 2-2" in card
     assert "| R2 |" in card
-    assert result["figures"] == ["figures/fidelity.png"]
+    assert result["figures"] == ["figures/fidelity.png", "figures/training.png"]
     assert (tmp_path / "a/figures/fidelity.png").read_bytes().startswith(b"\x89PNG")
     # Weights are as readable as the card beside them.
     modes = {path.stat().st_mode for path in (tmp_path / "a/model").iterdir()}

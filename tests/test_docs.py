@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,8 @@ def test_the_readme_runs(monkeypatch, tmp_path):
     named = training.distillation_named
     monkeypatch.setattr(training, "distillation_named", lambda name: named(name, steps=2, batch_size=4))
     monkeypatch.setattr(page.report, "__defaults__", (0, 1, 1))
+    survey = importlib.import_module("raptor.dynamics.survey")
+    monkeypatch.setattr(survey, "expansion", partial(survey.expansion, vectors=2, iterations=1))
     (block,) = re.findall(r"```python\n(.*?)```", (DOCS.parent / "README.md").read_text(), flags=re.DOTALL)
     exec(compile(block, "README", "exec"), {"__name__": "README"})
     assert "Depth film" in (tmp_path / "report.html").read_text()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import pytest
 import torch
 
 import raptor
+from raptor.dynamics import survey
+from raptor.dynamics.expansion import expansion
 from raptor.models.surrogate import build_surrogate
 from raptor.models.vit import ViT, ViTConfig
 from raptor.phases import Phases
@@ -28,6 +31,11 @@ def images(teacher):
 @pytest.fixture(scope="module")
 def student(teacher):
     return build_surrogate(teacher, Phases((3, 3)), "teacher")
+
+
+@pytest.fixture(autouse=True)
+def few_vectors(monkeypatch):
+    monkeypatch.setattr(survey, "expansion", partial(expansion, vectors=2, iterations=1))
 
 
 def test_results_show_their_numbers(teacher, student, images):

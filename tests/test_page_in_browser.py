@@ -9,10 +9,7 @@ import pytest
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = [
-    pytest.mark.xdist_group("page"),
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: apt-get install chromium"),
-]
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: apt-get install chromium")
 DEPTH = "[id$='phases-depth']"
 
 
@@ -37,8 +34,15 @@ def opened(file, width=1440, scheme="light"):
         browser.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1440, 900])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (1440, "light"),
+        (900, "dark"),
+        pytest.param(1440, "dark", marks=pytest.mark.long),
+        pytest.param(900, "light", marks=pytest.mark.long),
+    ],
+)
 def test_it_loads_without_errors_or_requests(page_file, width, scheme):
     with opened(page_file, width, scheme) as page:
         assert page.errors == []

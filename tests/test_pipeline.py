@@ -7,12 +7,9 @@ import re
 import shutil
 from pathlib import Path
 
-import pytest
-
 from demo_run import OPTIONS, tiny
 from raptor.models.teachers import SHIPPED_SURROGATES
 
-pytestmark = pytest.mark.xdist_group("page")
 STAGES = ["inspect", "phases", "distill", "fidelity-1", "fidelity-2", "fidelity-3", "probe-1", "probe-2", "dynamics",
           "intervene", "film"]  # fmt: skip
 LARGEST = 8_000_000  # bytes of a page

@@ -63,6 +63,7 @@ def test_bytes_do_not_depend_on_processes_or_threads(threads: str) -> None:
     assert out.stdout.split() == [digest(getattr(here, name)) for name in FROZEN]
 
 
+@pytest.mark.long
 def test_splits_share_no_scene_among_100_000() -> None:
     seen: Counter[bytes] = Counter()
     sizes = {"train": 60_000, "validation": 20_000, "test": 20_000}

@@ -85,7 +85,7 @@ def test_training_from_kept_states_needs_no_teacher_and_a_second_run_writes_noth
     recipe = distillation_named("paper", steps=20, batch_size=4)
     distill(teacher, scenes(teacher), Phases((2, 2)), recipe, watch=lambda _, line: losses.append(line["loss"]),
             cache=cache)  # fmt: skip
-    assert len(losses) == 2
+    assert len(losses) == 40  # a short training logs every step
     assert all(loss > 0 for loss in losses)
 
 

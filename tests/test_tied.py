@@ -28,6 +28,7 @@ def test_tied_blocks_are_soon_on_their_way(teacher, kind, steps, reached):
     assert min(r2) > reached
 
 
+@pytest.mark.long
 def test_one_block_for_all_layers_stays_behind(teacher):
     three, one = (
         r2_by_layer(teacher, trained(teacher, phases, "teacher", 80))[0][-1] for phases in (TIED, Phases((12,)))

@@ -232,6 +232,7 @@ def saving_often(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
+@pytest.mark.long
 def test_killed_ten_times_and_resumed_the_weights_are_bit_identical(tmp_path, saving_often):
     started = time.monotonic()
     subprocess.run(command(*SMALL, "--out", tmp_path / "whole"), check=True)
