@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 TORCH := $(shell sed -n 's/^\(torch==.*\)/\1/p' constraints.txt)
 TESTS ?= tests
 
-.PHONY: demo test test-all lint bench docs clean
+.PHONY: demo test test-long test-all lint bench docs clean
 
 demo: $(VENV)/.run
 	$(BIN)/raptor demo --out runs/demo
@@ -18,9 +18,11 @@ demo: $(VENV)/.run
 test: lint
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not long" $(TESTS)
 
-# All of it: also what takes minutes (many kills, long trainings, every window size).
-test-all: lint
-	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(TESTS)
+# What takes minutes: many kills, long trainings, every window size.
+test-long: $(VENV)/.test
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m long $(TESTS)
+
+test-all: test test-long
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check src tests tools
