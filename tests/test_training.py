@@ -15,6 +15,7 @@ import pytest
 import torch
 from torch import nn
 
+from pictures import picture
 from raptor.__main__ import main
 from raptor.errors import ResumeError, TrainingError
 from raptor.training.augment import flip, shift
@@ -267,6 +268,27 @@ def test_sigterm_saves_before_it_stops(tmp_path, saving_often):
     child.terminate()
     assert child.wait(timeout=60) == 128 + signal.SIGTERM
     assert torch.load(tmp_path / NAME, weights_only=True)["step"] >= 20
+
+
+def test_sigterm_to_all_processes_of_a_job_saves_too(tmp_path, saving_often):
+    """A scheduler tells the workers that decode images as well; they leave it to the training to end."""
+    for number in range(200):
+        folder = tmp_path / "photos" / f"class{number % 2}"
+        folder.mkdir(parents=True, exist_ok=True)
+        picture(number).save(folder / f"{number}.png")
+    words = {"120": "100000", "scenes": tmp_path / "photos"}
+    long = command(*(words.get(word, word) for word in SMALL), "--image-size", "32", "--out", tmp_path / "out")
+    said = tmp_path / "said"
+    with said.open("w") as file:
+        child = subprocess.Popen(long, start_new_session=True, stderr=file)
+    while not (tmp_path / "out" / METRICS).exists() or not (tmp_path / "out" / METRICS).read_text():
+        time.sleep(0.1)
+        assert child.poll() is None
+    os.killpg(child.pid, signal.SIGTERM)
+    assert child.wait(timeout=60) == 128 + signal.SIGTERM
+    assert "Traceback" not in said.read_text()
+    saved = torch.load(tmp_path / "out" / NAME, weights_only=True)["step"]
+    assert saved >= json.loads((tmp_path / "out" / METRICS).read_text().splitlines()[-1])["step"]
 
 
 def call(monkeypatch, *arguments):

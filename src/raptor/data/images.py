@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+import signal
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -61,6 +62,11 @@ class _Decoded(Dataset):
             return _Item(index, name, damage=str(error))
         except DataError as error:  # an exception of a worker would come as its traceback
             return _Item(index, name, mistake=str(error))
+
+
+def _leave_sigterm(worker: int) -> None:
+    """Let the main process alone answer SIGTERM, which schedulers send to all: it saves, then ends its workers."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _as_is(items: list[_Item]) -> list[_Item]:
@@ -186,7 +192,10 @@ class Images:
 
     def _load(self, batches: Iterable[list[int]], endless: bool = False) -> Iterator[Batch]:
         dataset = _Decoded(self.records, self.preprocessing)
-        for items in DataLoader(dataset, batch_sampler=batches, num_workers=self.workers, collate_fn=_as_is):
+        loader = DataLoader(
+            dataset, batch_sampler=batches, num_workers=self.workers, collate_fn=_as_is, worker_init_fn=_leave_sigterm
+        )
+        for items in loader:
             self._note(items)
             good = [item for item in items if item.pixels is not None]
             if not good and endless:
