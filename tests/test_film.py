@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from sklearn.decomposition import PCA
 
 from raptor.film import BUDGET, MOST_SIDE, STEPS, depth_film, principal
+from raptor.reporting.film_figure import film_figure
 from raptor.tokens import TokenLayout
 from raptor.toy import Diagonal
 
@@ -58,3 +60,19 @@ def test_similarities_of_many_images_stay_small():
     film = depth_film({"teacher": wide, "twin": wide}, torch.randn(32, 3, 32, 32))
     assert sum(array.nbytes for array in film.cosines.values()) <= BUDGET
     assert film.colours["teacher"].shape[2:4] == (9, 9)
+
+
+def test_the_film_on_paper_has_every_patch_where_it_belongs():
+    pixels = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(3))
+    film = depth_film({"teacher": flow(0.8), "other": flow(-0.8)}, pixels)
+    figure = film_figure(film)
+    of = {(row["flow"], row["image"], row["layer"], row["row"], row["column"]): row for row in figure.rows}
+    rows, columns = film.colours["other"].shape[2:4]
+    assert len(figure.rows) == len(of) == film.colours["other"][..., 0].size * 2
+    place = (1, 2, rows - 1, 0)
+    assert of["other", 2, 2, rows, 1]["colour"] == "#" + bytes(film.colours["other"][place].tolist()).hex()
+    assert of["other", 2, 2, rows, 1]["apart"] == pytest.approx(film.apart["other"][place], abs=1e-6)
+    assert of["teacher", 1, 0, 1, 1]["apart"] is None
+    # Three strips of four layers, none upon another.
+    drawn = [one for part in figure.chart.to_dict()["layer"] for one in part["data"]["values"] if "x2" in one]
+    assert len({(one["x"], one["y"]) for one in drawn}) == len(drawn) == 3 * 4 * rows * columns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import shutil
 from contextlib import contextmanager
 
@@ -119,6 +120,21 @@ def test_figures_can_be_taken_away(page_file, tmp_path):
             waiting.value.save_as(tmp_path / f"speed.{kind}")
             assert waiting.value.suggested_filename == f"speed.{kind}"
             assert (tmp_path / f"speed.{kind}").read_bytes().startswith(start)
+        for kind, start in (("png", b"\x89PNG"), ("svg", b"<svg"), ("csv", b"flow,image,layer")):
+            with page.expect_download() as waiting:
+                page.click(f".film button[data-film-save={kind}]")
+            waiting.value.save_as(tmp_path / f"film.{kind}")
+            assert (tmp_path / f"film.{kind}").read_bytes().startswith(start)
+        # What a page gives is what lies beside it, but for how finely differences are kept.
+        taken, beside = (
+            list(csv.DictReader(file.read_text().splitlines()))
+            for file in (tmp_path / "film.csv", page_file.parent / "figures" / "film-film.csv")
+        )
+        assert len(taken) == len(beside)
+        for one, other in zip(taken, beside, strict=True):
+            assert (
+                "#{:02x}{:02x}{:02x}".format(*(int(one[name]) for name in ("red", "green", "blue"))) == other["colour"]
+            )
         assert page.errors == []
 
 

@@ -11,6 +11,7 @@ import torch
 from raptor.models.store import save_vit
 from raptor.models.vit import ViT, ViTConfig
 from raptor.preprocessing import Preprocessing
+from raptor.reporting.depth_figure import linked
 
 MATRIX = "tests/data/dinov2b_reg_cosine_distance.csv"
 KEYS = {
@@ -152,3 +153,10 @@ def test_mistakes_are_one_line_and_exit_2(call, model, tmp_path):
         assert err.startswith("error: "), arguments
         assert err.count("\n") == 1, arguments
         assert message in err, (arguments, err)
+
+
+def test_a_matrix_has_a_figure_of_depth_without_certainty(call):
+    _, out, _ = call("phases", "--matrix", MATRIX, "--distance", "--json")
+    drawn = json.dumps(linked(json.loads(out)).to_dict())
+    assert "images are too few to resample" in drawn
+    assert "boundary:N" not in drawn

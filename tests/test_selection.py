@@ -14,12 +14,23 @@ from raptor.phases import Phases
 SEEDS = 200
 
 
-@pytest.mark.parametrize("sigma", [0.5, 1.0])
+def long(*values):
+    return pytest.param(*values, marks=pytest.mark.long)
+
+
+@pytest.mark.parametrize("sigma", [long(0.5), 1.0])
 def test_planted_phases_of_three_layers_or_more_are_found(sigma):
     assert recovered(SEEDS, sigma) >= 0.9
 
 
-@pytest.mark.parametrize(("kind", "pace"), [("arc", "constant"), ("arc", "uneven"), *(("walk", p) for p in PACES)])
+@pytest.mark.parametrize(
+    ("kind", "pace"),
+    [
+        long("arc", "constant"),
+        ("arc", "uneven"),
+        *(("walk", pace) if pace == "uneven" else long("walk", pace) for pace in PACES),
+    ],
+)
 def test_a_drift_is_not_taken_for_phases(kind, pace):
     assert called_one(SEEDS, kind, pace) >= 0.95
 

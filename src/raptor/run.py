@@ -62,7 +62,10 @@ def read_result(folder: Path) -> dict[str, Any] | None:
 
 def machine() -> str:
     """Return what this runs on, in a few words."""
-    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    import torch
+
+    gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    return ", ".join([f"{platform.system()} {platform.machine()}", f"{os.cpu_count()} cores", *gpus])
 
 
 class Run:

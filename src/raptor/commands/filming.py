@@ -12,7 +12,9 @@ from raptor.data import HELD_OUT, load_images
 from raptor.film import depth_film
 from raptor.flow import DepthFlow
 from raptor.models.teachers.teacher import Teacher
+from raptor.reporting.drawing import save
 from raptor.reporting.film_data import ARRAYS, film_arrays
+from raptor.reporting.film_figure import film_figure
 from raptor.run import Run
 
 
@@ -34,6 +36,8 @@ def film(run: Run, flows: dict[str, DepthFlow], teacher: Teacher, pixels: torch.
         arrays: dict[str, Any] = film_arrays(found, shown)
         np.savez_compressed(buffer, **arrays)
         file.write(buffer.getvalue())
-    body = {"flows": list(flows), "phases": phases, "explained": found.explained,
+    figure = film_figure(found)
+    drawn = save(figure.chart, run, "film", figure.rows)
+    body = {"flows": list(flows), "figures": [drawn], "phases": phases, "explained": found.explained,
             "apart": {flow: array.mean(axis=(0, 2, 3)).tolist() for flow, array in found.apart.items()}}  # fmt: skip
     return run.finish(body, images=len(pixels), layers=teacher.depth)

@@ -63,7 +63,8 @@ def run_pipeline(
         page = common.out / PAGE
         body = {"model": model, "data": data, "preset": preset, "stages": stages, "report": str(page),
                 "answer": answers([common.out])}  # fmt: skip
-        result = run.finish(body, images=pipeline.preset.images, layers=pipeline.depth)
+        seen = (read_result(common.out / "phases") or {}).get("images", 0)
+        result = run.finish(body, images=seen, layers=pipeline.depth)
         write_page([common.out], page)
         failed = [stage for stage in stages if stage["error"]]
         if failed:

@@ -73,7 +73,11 @@ def _scores(partitions: Partitions) -> alt.LayerChart:
 
 
 def _certainty(result: dict[str, Any], partitions: Partitions) -> alt.Chart:
-    bootstrap = result["bootstrap"] or {"n": 0, "boundary_frequency": {}}
+    bootstrap = result["bootstrap"]
+    if bootstrap is None:
+        words = [{"text": "not known: images are too few to resample, or a matrix was given"}]
+        told = alt.Chart(alt.Data(values=words)).mark_text().encode(text="text:N")
+        return told.properties(width=WIDTH, height=HEIGHT, title="Certainty of boundaries")
     frequency = {int(layer): share for layer, share in bootstrap["boundary_frequency"].items()}
     rows = [
         {"group": group, "k": k, "boundary": f"{layer}|{layer + 1}", "order": layer,

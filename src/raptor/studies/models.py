@@ -138,7 +138,9 @@ def student_of(
     pictures = setting.train(setting.size.student_images)
     states = None
     if setting.size.student_images is not None:
-        states = open_states(out.parent / STATES / fingerprint(teacher.module), teacher, pictures, setting.announce)
+        # Named by its images too: where data was copied anew between two runs, old states are left, not an error.
+        name = f"{fingerprint(teacher.module)[:16]}-{pictures.identity[:16]}"
+        states = open_states(out.parent / STATES / name, teacher, pictures, setting.announce)
     resume = any((out / stage / "checkpoint.pt").exists() for stage in ("stage1", "stage2"))
     surrogate = distill(teacher, pictures, phases, recipe, out, resume, cache=states)
     held_out = setting.held_out()

@@ -62,17 +62,48 @@ class DepthFilm {
     columns[1].append(element("div", { class: "reel" }, element("p", {}, "path of the chosen patch in red and green; the large dot is this layer"), this.path));
     const reels = element("div", { class: "reels" }, ...columns);
     this.said = element("p", { "aria-live": "polite" });
-    this.save = element("button", { type: "button", "data-film-save": "png" }, "png");
-    this.save.addEventListener("click", () => this.download());
+    this.saves = ["png", "svg", "csv"].map((kind) => {
+      const one = element("button", { type: "button", "data-film-save": kind }, kind);
+      one.addEventListener("click", () => this.download(kind));
+      return one;
+    });
     const bar = element("div", { class: "phases" }, element("span", { style: "flex: 1" }, "layer 0"), ...this.phases);
     place.append(element("div", { class: "thumbs" }, ...this.thumbs),
-      element("div", { class: "controls" }, this.play, this.slider, this.label, this.save), bar, reels, this.said);
+      element("div", { class: "controls" }, this.play, this.slider, this.label, ...this.saves), bar, reels, this.said);
     this.embedding = bar.firstChild;
   }
-  download() {
+  download(kind) {
+    if (kind === "csv") return this.give("film.csv", this.csv(), "text/csv");
+    const name = `film-image-${this.image + 1}-layer-${this.layer}.${kind}`;
+    if (kind === "svg") return this.give(name, this.svg(), "image/svg+xml");
     const size = this.reels[0].canvas, all = element("canvas", { width: size.width * this.reels.length, height: size.height });
     this.reels.forEach(({ canvas }, index) => all.getContext("2d").drawImage(canvas, index * size.width, 0));
-    save(`film-image-${this.image + 1}-layer-${this.layer}.png`, all.toDataURL());
+    save(name, all.toDataURL());
+  }
+  give(name, text, type) { save(name, URL.createObjectURL(new Blob([text], { type }))); }
+  svg() {
+    const { rows, columns } = this.film, parts = [];
+    this.reels.forEach(({ paint }, index) => {
+      for (let at = 0; at < this.n; at++) {
+        const x = index * (columns + 1) + at % columns, y = Math.floor(at / columns);
+        parts.push(`<rect x="${x}" y="${y}" width="1" height="1" fill="rgb(${[...paint(at)].map(Math.round).join(",")})"/>`);
+      }
+    });
+    const box = `0 0 ${this.reels.length * (columns + 1) - 1} ${rows}`;
+    return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="${box}" shape-rendering="crispEdges">${parts.join("")}</svg>`;
+  }
+  csv() {
+    const { film, n } = this, lines = ["flow,image,layer,row,column,red,green,blue,apart"];
+    for (const flow of film.flows) {
+      const name = `"${flow.replaceAll('"', '""')}"`, apart = this.apart[flow];
+      for (let place = 0; place < film.images * film.layers * n; place++) {
+        const at = place % n, layer = Math.floor(place / n) % film.layers, image = Math.floor(place / n / film.layers);
+        const far = apart ? (apart[place] / 255 * film.most_apart).toFixed(4) : "";
+        const patch = [Math.floor(at / film.columns) + 1, at % film.columns + 1];
+        lines.push([name, image + 1, layer, ...patch, ...this.colours[flow].subarray(3 * place, 3 * place + 3), far].join(","));
+      }
+    }
+    return lines.join("\n") + "\n";
   }
   base() { return (this.image * this.film.layers + this.layer) * this.n; }
   colour(flow, at, layer = this.layer) {
