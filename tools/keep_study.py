@@ -17,7 +17,8 @@ from raptor.studies import STUDIES
 def main(runs: Path, kept: Path) -> None:
     """Copy all that is finished."""
     for file in sorted(runs.glob("*/*.json")):
-        if (file.parent / file.stem).is_dir():
+        # What students are is kept by the jobs that ask for them.
+        if (file.parent / file.stem).is_dir() and file.parent.name != "students":
             found = json.loads(file.read_text())
             _write(kept / "jobs" / file.relative_to(runs), found, found["about"]["data"])
     for name in STUDIES:

@@ -17,7 +17,7 @@ from raptor.options import Common
 from raptor.run import Run, plain
 from raptor.studies import STUDIES
 from raptor.studies.jobs import Done, run_jobs
-from raptor.studies.models import STATES, Setting
+from raptor.studies.models import Setting
 from raptor.studies.size import SIZES
 from raptor.studies.study import Summary
 
@@ -40,7 +40,8 @@ def study(
 
     preprocessing = training_preprocessing(source, chosen.image_size)
     out = common.out or Path()
-    setting = Setting(source, preprocessing, loading, chosen, out, str(resolve_device(common.device)), announce)
+    device = str(resolve_device(common.device))
+    setting = Setting(source, preprocessing, loading, chosen, out, out / name / "states", device, announce)
     if plan:
         return plan_study(name, size, setting, common)
     if common.out is None:
@@ -54,7 +55,7 @@ def study(
         run.begin()
         jobs = STUDIES[name].jobs(setting)
         done = run_jobs(jobs, setting.root, announce)
-        rmtree(run.out / STATES, ignore_errors=True)
+        rmtree(setting.states, ignore_errors=True)
         summary = STUDIES[name].summarise(setting, done)
         body = {
             "study": name,

@@ -11,7 +11,7 @@ from typing import Any
 from raptor.phases import Phases
 from raptor.studies.jobs import Done, Job, Results
 from raptor.studies.look import look_at
-from raptor.studies.models import Setting, student_cost, student_of, teacher_job
+from raptor.studies.models import Setting, student_about, student_cost, student_of, teacher_job, tuned_student_of
 from raptor.studies.study import Claim, Study, Summary
 from raptor.training.recipes import Distillation, distillation_named
 
@@ -62,9 +62,10 @@ def jobs(setting: Setting) -> Sequence[Job]:
 def _student(setting: Setting, teacher: str, number: int, label: str, recipe: Distillation, seed: int) -> Job:
     def work(results: Results, out: Path) -> dict[str, Any]:
         phases = Phases.parse(results[LOOK]["phases"])
-        return student_of(setting, setting.teacher(teacher), phases, recipe, out, tune=label == TUNED)
+        distilled = tuned_student_of if label == TUNED else student_of
+        return distilled(setting, setting.teacher(teacher), phases, recipe)
 
-    about = {**setting.about, "row": label, "seed": seed}
+    about = student_about(setting, recipe, row=label)
     return Job(f"ablation/{number:02}-s{seed}", about, work, (teacher, LOOK), student_cost(setting))
 
 

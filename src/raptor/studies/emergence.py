@@ -9,7 +9,7 @@ from typing import Any
 from raptor.phases import Phases
 from raptor.studies.jobs import Done, Job, Results
 from raptor.studies.look import look_at
-from raptor.studies.models import Setting, student_cost, student_of, teacher_job
+from raptor.studies.models import Setting, student_about, student_cost, student_of, teacher_job
 from raptor.studies.study import Claim, Study, Summary
 from raptor.training.recipes import distillation_named
 
@@ -28,9 +28,11 @@ def _at(setting: Setting, teacher: str, share: float) -> Job:
     def work(results: Results, out: Path) -> dict[str, Any]:
         flow = setting.teacher(teacher, share)
         look = look_at(setting, flow, K)
-        return {**look, "student": student_of(setting, flow, Phases.parse(look["phases"]), recipe, out)}
+        return {**look, "student": student_of(setting, flow, Phases.parse(look["phases"]), recipe)}
 
-    return Job(f"emergence/at-{share:g}", {**setting.about, "share": share}, work, (teacher,), student_cost(setting))
+    return Job(
+        f"emergence/at-{share:g}", student_about(setting, recipe, share=share), work, (teacher,), student_cost(setting)
+    )
 
 
 def summarise(setting: Setting, done: Done) -> Summary:

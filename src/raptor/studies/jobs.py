@@ -106,19 +106,31 @@ def run_jobs(jobs: Sequence[Job], out: Path, announce: Callable[[str], None] = l
 
 
 def _do(job: Job, out: Path, done: Done, announce: Callable[[str], None]) -> None:
-    file, about = out / f"{job.name}.json", plain(job.about)
+    def work() -> dict[str, Any]:
+        announce(job.name)
+        return job.work({name: done.results[name] for name in job.needs}, out / job.name)
+
+    done.results[job.name], done.seconds[job.name] = once(out / f"{job.name}.json", job.about, work)
+    done.failed.pop(job.name, None)
+
+
+def once(file: Path, about: dict[str, Any], work: Callable[[], dict[str, Any]]) -> tuple[dict[str, Any], float]:
+    """Return a result and the seconds that it took: the one that `file` holds, or else what `work` gives now.
+
+    Beside the file there is a directory of its name, in which the work may keep what it goes on from.
+    """
+    about = plain(about)
     if (kept := _read(file)) is None:
-        own = out / job.name
+        own = file.with_suffix("")
         try:
             own.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OutputError(f"cannot write to {str(own)!r}: {error.strerror or error}") from error
-        # Another study of this directory may be at a teacher that both share: wait for it.
+        # Another study of this directory may be at a model that both share: wait for it.
         with FileLock(own / ".lock"):
             if (kept := _read(file)) is None:
-                announce(job.name)
                 began = time.perf_counter()
-                result = plain(job.work({name: done.results[name] for name in job.needs}, own))
+                result = plain(work())
                 kept = {"about": about, "seconds": round(time.perf_counter() - began, 1), "result": result}
                 with writing(file) as opened:
                     opened.write(to_json(kept).encode() + b"\n")
@@ -128,8 +140,7 @@ def _do(job: Job, out: Path, done: Done, announce: Callable[[str], None]) -> Non
                 f"{str(file)!r} was made with {key} = {kept['about'].get(key)!r}, not {about.get(key)!r}; go on with "
                 "the same options, or use another --out"
             )
-    done.results[job.name], done.seconds[job.name] = kept["result"], kept["seconds"]
-    done.failed.pop(job.name, None)
+    return kept["result"], kept["seconds"]
 
 
 def _read(file: Path) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from raptor.selection import find_phases
 from raptor.studies.jobs import Done, Job, Results
-from raptor.studies.models import Setting, student_cost, student_of, teacher_job
+from raptor.studies.models import Setting, student_about, student_cost, student_of, teacher_job
 from raptor.studies.study import Claim, Study, Summary
 from raptor.training.recipes import distillation_named
 
@@ -32,10 +32,10 @@ def _student(setting: Setting, teacher: str, width: int, k: int) -> Job:
     def work(results: Results, out: Path) -> dict[str, Any]:
         flow = setting.teacher(teacher)
         found = find_phases(flow, setting.held_out(), k=k, min_length=1)
-        student = student_of(setting, flow, found.phases, recipe, out)
+        student = student_of(setting, flow, found.phases, recipe)
         return {**student, "suggested_k": found.suggested_k, "useful_k": found.useful_k}
 
-    about = {**setting.about, "width": width, "k": k}
+    about = student_about(setting, recipe, width=width, k=k)
     return Job(f"k-curve/w{width}-k{k}", about, work, (teacher,), student_cost(setting, width))
 
 

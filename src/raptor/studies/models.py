@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ from raptor.models.weights import fingerprint
 from raptor.phases import Phases
 from raptor.preprocessing import Preprocessing
 from raptor.probes.run import probe
-from raptor.studies.jobs import Cost, Job, Results
+from raptor.run import to_json
+from raptor.studies.jobs import Cost, Job, Results, once
 from raptor.studies.size import Size
 from raptor.training.distill import distill
 from raptor.training.recipe import Recipe
@@ -34,7 +36,6 @@ from raptor.training.states_cache import open_states
 from raptor.training.vit import Augmentation, train_vit
 
 MUON_LR = 2e-3
-STATES = "states"  # directory in a study's own: of teachers, for as long as it runs
 MEASURED = ("r2", "pearson2", "cosine")
 
 
@@ -50,6 +51,8 @@ class Setting:
         Of everything.
     root
         Directory of all studies on this data; teachers in it are shared.
+    states
+        Directory for the states of teachers that students learn from, for as long as the study runs.
     device
         Where to train.
     announce
@@ -61,13 +64,14 @@ class Setting:
     loading: dict[str, Any]
     size: Size
     root: Path
+    states: Path
     device: str = "cpu"
     announce: Callable[[str], None] = lambda text: None
 
     @cached_property
     def about(self) -> dict[str, Any]:
-        """All of it that decides results."""
-        return {"data": self.data, "size": asdict(self.size), **self.loading}
+        """What everything is measured on."""
+        return {"data": self.data, "eval_images": self.size.eval_images, **self.loading}
 
     def train(self, images: int | None = None) -> Images | SceneImages:
         """Return the images to train on."""
@@ -93,6 +97,11 @@ def vit_of(setting: Setting, width: int, drop_path: float = 0.0) -> ViTConfig:
         image_size=size.image_size, patch_size=size.patch_size, width=width, depth=size.depth, heads=size.heads,
         n_register=size.registers, drop_path=drop_path, n_classes=len(setting.train(1).classes or ()),
     )  # fmt: skip
+
+
+def student_about(setting: Setting, recipe: Distillation, **more: Any) -> dict[str, Any]:
+    """Return what decides a student beside its teacher and its phases."""
+    return {**setting.about, "images": setting.size.student_images, "recipe": asdict(recipe), **more}
 
 
 def student_cost(setting: Setting, width: int | None = None) -> Cost:
@@ -125,25 +134,57 @@ def teacher_job(setting: Setting, drop_path: float = 0.0, seed: int = 0, width: 
         return {"top1": found.top1, "top1_ci": list(found.ci), "n": found.n, "train_seconds": seconds,
                 "drop_path": drop_path, "seed": seed, "parameters": count_parameters(model)}  # fmt: skip
 
-    about = {**setting.about, "drop_path": drop_path, "seed": seed, "width": wide}
+    about = {**setting.about, "vit": asdict(vit), "recipe": asdict(recipe), "checkpoints": size.checkpoints}
     other = "" if wide == size.width else f"-w{wide}"
     cost = Cost(wide, teacher_images=size.teacher_steps * size.teacher_batch)
     return Job(f"teachers/p{drop_path:g}-s{seed}{other}", about, work, cost=cost)
 
 
-def student_of(
-    setting: Setting, teacher: Teacher, phases: Phases, recipe: Distillation, out: Path, tune: bool = False
-) -> dict[str, Any]:
-    """Distil a surrogate and measure it, with `tune` through a classifier that is fitted to it; numbers are kept."""
+def student_of(setting: Setting, teacher: Teacher, phases: Phases, recipe: Distillation) -> dict[str, Any]:
+    """Distil a surrogate and measure it; one that any study of this directory has distilled is not distilled again."""
+    about = student_about(setting, recipe, teacher=fingerprint(teacher.module), phases=str(phases))
+    return once(_student_file(setting, about), about, lambda: _measured(setting, teacher, phases, recipe))[0]
+
+
+def tuned_student_of(setting: Setting, teacher: Teacher, phases: Phases, recipe: Distillation) -> dict[str, Any]:
+    """Do the same, with the accuracy of a linear classifier that is fitted to the surrogate's own features."""
+    found = student_of(setting, teacher, phases, recipe)
+    size = setting.size
+    n = size.student_steps * size.student_batch
+    sets = load_three_sets(setting.data, setting.preprocessing, None, n, size.eval_images, **setting.loading)
+    surrogate = _distilled(setting, teacher, phases, recipe)
+    column = probe(surrogate, *sets, ["classify"])["classify"].columns["fine-tuned"]
+    right, ci = column.value["top1"], list(column.ci["top1"])
+    return {
+        **found,
+        "surrogate": right,
+        "surrogate_ci": ci,
+        "recovered": right / found["teacher"],
+        "recovered_ci": None,
+    }
+
+
+def _student_file(setting: Setting, about: dict[str, Any]) -> Path:
+    digest = sha256(to_json(about).encode()).hexdigest()
+    return setting.root / "students" / f"{about['phases']}-{digest[:16]}.json"
+
+
+def _distilled(setting: Setting, teacher: Teacher, phases: Phases, recipe: Distillation) -> Surrogate:
+    """Distil a surrogate, or go on with what is kept of it, be it the end."""
+    about = student_about(setting, recipe, teacher=fingerprint(teacher.module), phases=str(phases))
+    out = _student_file(setting, about).with_suffix("")
     pictures = setting.train(setting.size.student_images)
     states = None
     if setting.size.student_images is not None:
         # Named by its images too: where data was copied anew between two runs, old states are left, not an error.
-        name = f"{fingerprint(teacher.module)[:16]}-{pictures.identity[:16]}"
-        states = open_states(out.parent / STATES / name, teacher, pictures, setting.announce)
+        name = f"{about['teacher'][:16]}-{pictures.identity[:16]}"
+        states = open_states(setting.states / name, teacher, pictures, setting.announce)
     resume = any((out / stage / "checkpoint.pt").exists() for stage in ("stage1", "stage2"))
-    surrogate = distill(teacher, pictures, phases, recipe, out, resume, cache=states)
-    held_out = setting.held_out()
+    return distill(teacher, pictures, phases, recipe, out, resume, cache=states)
+
+
+def _measured(setting: Setting, teacher: Teacher, phases: Phases, recipe: Distillation) -> dict[str, Any]:
+    surrogate, held_out = _distilled(setting, teacher, phases, recipe), setting.held_out()
     found, right = trajectory_fidelity(teacher, surrogate, held_out, phases), accuracies(surrogate, held_out)
     body: dict[str, Any] = {"phases": str(phases), "n": found.n, "parameters": count_parameters(surrogate.raptor)}
     for name in MEASURED:
@@ -152,17 +193,5 @@ def student_of(
     for name in ("teacher", "surrogate", "recovered"):
         share = getattr(right, name)
         body[name], body[f"{name}_ci"] = share.value, list(share.ci)
-    if tune:
-        body["surrogate"], body["surrogate_ci"] = _tuned(setting, surrogate)
-        body["recovered"], body["recovered_ci"] = body["surrogate"] / right.teacher.value, None
     assert surrogate.record is not None
     return {**body, "train_seconds": surrogate.record["seconds"], "seed": recipe.apart.seed}
-
-
-def _tuned(setting: Setting, surrogate: Surrogate) -> tuple[float, list[float]]:
-    """Return the accuracy of a linear classifier fitted to the surrogate's own features, and its interval."""
-    size = setting.size
-    n = size.student_steps * size.student_batch
-    sets = load_three_sets(setting.data, setting.preprocessing, None, n, size.eval_images, **setting.loading)
-    column = probe(surrogate, *sets, ["classify"])["classify"].columns["fine-tuned"]
-    return column.value["top1"], list(column.ci["top1"])

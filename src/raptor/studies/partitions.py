@@ -11,7 +11,7 @@ import numpy as np
 from raptor.phases import Phases
 from raptor.selection import find_phases
 from raptor.studies.jobs import Done, Job, Results
-from raptor.studies.models import Setting, student_cost, student_of, teacher_job
+from raptor.studies.models import Setting, student_about, student_cost, student_of, teacher_job
 from raptor.studies.study import Claim, Study, Summary
 from raptor.training.recipes import distillation_named
 
@@ -57,11 +57,11 @@ def _student(setting: Setting, teacher: str, k: int, phases: Phases | None, seed
 
     def work(results: Results, out: Path) -> dict[str, Any]:
         cut = phases or Phases.parse(results[FOUND][str(k)])
-        return student_of(setting, setting.teacher(teacher), cut, recipe, out)
+        return student_of(setting, setting.teacher(teacher), cut, recipe)
 
     label = f"found-k{k}-s{seed}" if phases is None else str(phases)
     return Job(
-        f"partitions/{label}", {**setting.about, "k": k, "seed": seed}, work, (teacher, FOUND), student_cost(setting)
+        f"partitions/{label}", student_about(setting, recipe, k=k), work, (teacher, FOUND), student_cost(setting)
     )
 
 

@@ -65,7 +65,7 @@ SIZES = {
     ),
     "laptop": Size(
         width=128, heads=4, depth=12, patch_size=8, registers=0, image_size=32, teacher_steps=1500, teacher_batch=96,
-        drop_paths=(0.0, 0.2, 0.4, 0.6), student_steps=150, student_batch=64, student_images=8192,
+        drop_paths=(0.0, 0.2, 0.4, 0.6), student_steps=120, student_batch=64, student_images=8192,
         eval_images=2000, seeds=(0, 1, 2), others=10, widths=(64, 128), ks=(1, 2, 3, 4, 6, 8, 12), student_lr=1e-3,
         checkpoints=(0.0, 0.03, 0.1, 0.3, 1.0),
     ),

@@ -11,7 +11,7 @@ from raptor.dynamics.ranking import exact_rank_correlation
 from raptor.phases import Phases
 from raptor.studies.jobs import Done, Job, Results
 from raptor.studies.look import look_at
-from raptor.studies.models import Setting, student_cost, student_of, teacher_job
+from raptor.studies.models import Setting, student_about, student_cost, student_of, teacher_job
 from raptor.studies.study import Claim, Study, Summary
 from raptor.training.recipes import distillation_named
 
@@ -41,9 +41,9 @@ def _student(setting: Setting, teacher: str, look: str, rate: float, seed: int) 
     recipe = distillation_named("default", setting.size.student_steps, setting.size.student_batch, seed)
 
     def work(results: Results, out: Path) -> dict[str, Any]:
-        return student_of(setting, setting.teacher(teacher), Phases.parse(results[look]["phases"]), recipe, out)
+        return student_of(setting, setting.teacher(teacher), Phases.parse(results[look]["phases"]), recipe)
 
-    about = {**setting.about, "drop_path": rate, "seed": seed}
+    about = student_about(setting, recipe, drop_path=rate)
     return Job(f"stochastic-depth/student-p{rate:g}-s{seed}", about, work, (teacher, look), student_cost(setting))
 
 
