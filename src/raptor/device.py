@@ -41,11 +41,6 @@ def synchronise(device: torch.device) -> None:
         torch.mps.synchronize()
 
 
-def is_first_process() -> bool:
-    """Whether this is the first, or only, of the processes that torchrun or accelerate started."""
-    return int(os.environ.get("RANK", "0")) == 0
-
-
 def resolve_device(device: str | torch.device) -> torch.device:
     """Return the device; `auto` is the fastest that there is, one that is not there is an error."""
     if str(device) == "auto":

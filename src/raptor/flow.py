@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from raptor.errors import LayerError, LayoutError
+from raptor.processes import team_of
 from raptor.tokens import TokenLayout
 from raptor.trajectory import Trajectory
 
@@ -64,6 +65,22 @@ def pixels_of(images: Iterable[Any]) -> Iterator[Tensor]:
     """Yield the pixels of batches, be they tensors or objects that have `.pixels`."""
     for batch in images:
         yield batch if isinstance(batch, Tensor) else batch.pixels
+
+
+def counted(batch: Any) -> int:
+    """Return how many images of a batch count: none of one that stands in for an empty part."""
+    return 0 if getattr(batch, "spare", False) else len(getattr(batch, "pixels", batch))
+
+
+def shared_pixels(images: Iterable[Any]) -> Iterator[tuple[Tensor, Callable[[Tensor], Tensor]]]:
+    """Yield the pixels of this process's part of each batch, and what gathers rows of that part over processes."""
+    team = team_of(images)
+    for batch in images:
+
+        def whole(rows: Tensor, n: int = counted(batch)) -> Tensor:
+            return team.whole(rows[:n])
+
+        yield next(pixels_of([batch])), whole
 
 
 def trajectory_size(flow: DepthFlow) -> int:

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from raptor.errors import OptionError
+from raptor.processes import is_first_process
 from raptor.run import to_json
 
 Option = typer.Option
@@ -49,11 +50,13 @@ class Common:
 
     @property
     def progress(self) -> Console:
-        """Where progress goes: stderr, or nowhere."""
-        return Console(stderr=True, quiet=self.quiet)
+        """Where progress goes: stderr, or nowhere; of several processes the first alone speaks."""
+        return Console(stderr=True, quiet=self.quiet or not is_first_process())
 
     def show(self, result: dict[str, Any], text: Callable[[Console], None]) -> None:
         """Print a result: as JSON, or by `text` for a person."""
+        if not is_first_process():
+            return
         if self.json:
             print(to_json(result))
         elif not self.quiet:

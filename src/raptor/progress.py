@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from raptor.processes import team_of
+
 PATIENCE = 2.0  # seconds before a bar appears
 
 Item = TypeVar("Item", bound=Sized)
@@ -76,5 +78,14 @@ class Tracked:
         first, second = (Tracked(half, self.description, self.console) for half in self.images.halves())
         return first, second
 
+    def in_batches(self, most: int) -> Tracked:
+        """Return the same images in batches that are no larger."""
+        return Tracked(self.images.in_batches(most), self.description, self.console)
+
+    def alone(self) -> Tracked:
+        """Return the same images, all of them for this process."""
+        return Tracked(self.images.alone(), self.description, self.console)
+
     def __iter__(self) -> Iterator[Any]:
-        return track(self.images, len(self.images), self.description, self.console)
+        total = len(self.images) // team_of(self.images).n  # what this process sees of them
+        return track(self.images, total, self.description, self.console)

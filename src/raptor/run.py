@@ -17,10 +17,12 @@ from typing import IO, Any
 from filelock import FileLock, Timeout
 
 from raptor import __version__
-from raptor.errors import OutputError
+from raptor.errors import OptionError, OutputError
 from raptor.files import writing
+from raptor.processes import is_first_process, team
 
 SCHEMA = 1
+TOGETHER = ("train", "distill", "phases", "dynamics", "probe")  # verbs that several processes may run
 PACKAGES = ("raptor-vit", "torch", "transformers", "timm", "datasets", "numpy", "pillow", "altair")
 
 
@@ -79,13 +81,16 @@ class Run:
         All that is needed to repeat it.
     out
         Directory to write to, or None for nowhere. One process holds it at a time by a lock of the operating
-        system, which a killed process cannot leave behind.
+        system, which a killed process cannot leave behind; of several that work together, the first.
     seed
         The run's seed.
     """
 
     def __init__(self, verb: str, config: dict[str, Any], out: Path | None, seed: int):
-        self.verb, self.config, self.out, self.seed = verb, config, out, seed
+        if team().n > 1 and verb not in TOGETHER:
+            raise OptionError(f"{verb} runs in one process: start it without torchrun or accelerate launch")
+        self.verb, self.config, self.seed = verb, config, seed
+        self.out = out if is_first_process() else None
         self._lock: FileLock | None = None
         self._started, self._begun = time.perf_counter(), False
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from raptor.cka import StreamedCKA
 from raptor.errors import LayoutError, MatrixError
-from raptor.flow import DepthFlow, layers_of, pixels_of
+from raptor.flow import DepthFlow, layers_of, shared_pixels
 from raptor.resampling import BinnedMean
 from raptor.tokens import TokenLayout
 from raptor.trajectory import Trajectory
@@ -82,8 +82,16 @@ class Similarity:
         found = self.ckas[group].matrix() if check_group(group, self.groups) in self.ckas else None
         return None if found is None else found.numpy()
 
-    def add(self, states: Float[Tensor, "batch tokens layers width"], layout: TokenLayout | None) -> None:
-        """Add a batch of trajectories; without a layout all tokens are one group."""
+    def add(
+        self,
+        states: Float[Tensor, "batch tokens layers width"],
+        layout: TokenLayout | None,
+        whole: Callable[[Tensor], Tensor] = lambda rows: rows,
+    ) -> None:
+        """Add a batch of trajectories; without a layout all tokens are one group.
+
+        Of several processes each has a part of the batch, and `whole` gives the rows of all.
+        """
         slices = {} if layout is None else layout.slices
         states = states.to(torch.promote_types(states.dtype, torch.float32))
         grams = states @ states.mT
@@ -99,9 +107,9 @@ class Similarity:
             patch = means["patch"]
             by_group[RECIPE] = (by_group["cls"] + _cosine(patch @ patch.mT)) / 2
         for name, values in by_group.items():
-            self.cosines.setdefault(name, BinnedMean()).add(values)
+            self.cosines.setdefault(name, BinnedMean()).add(whole(values))
         for name, vectors in means.items():
-            self.ckas.setdefault(name, StreamedCKA()).add(vectors)
+            self.ckas.setdefault(name, StreamedCKA()).add(whole(vectors))
 
     def add_states(self, states: Tensor, layout: TokenLayout | None) -> None:
         """Add states that are all in memory, (images, layers, tokens, width), a few images at a time."""
@@ -143,8 +151,8 @@ def layer_similarity(
     if isinstance(source, DepthFlow):
         if images is None:
             raise MatrixError("the similarity of a model's layers is measured on images: give some")
-        for pixels in pixels_of(images):
-            similarity.add(_trajectory(source, pixels), source.layout)
+        for pixels, whole in shared_pixels(images):
+            similarity.add(_trajectory(source, pixels), source.layout, whole)
     elif isinstance(source, Trajectory):
         similarity.first_layer = source.first_layer
         similarity.add_states(source.states, source.layout)

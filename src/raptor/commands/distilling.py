@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from raptor.commands.fidelity import draw_fidelity
 from raptor.commands.inspecting import LOOK
 from raptor.data import HELD_OUT, Images, data_for, load_images, parse_source, training_split
 from raptor.data.scene_images import SceneImages
-from raptor.device import is_first_process
 from raptor.errors import DataError, OptionError, OutputError, ResumeError
 from raptor.evaluation import fidelity
 from raptor.fidelity_by_layer import FEWEST
@@ -28,6 +26,7 @@ from raptor.models.teachers.skeleton import describe
 from raptor.models.teachers.teacher import Teacher
 from raptor.options import Common
 from raptor.phases import Phases
+from raptor.processes import is_first_process
 from raptor.progress import Bar, Tracked, track
 from raptor.run import Run, plain, versions
 from raptor.selection import find_phases
@@ -65,7 +64,6 @@ def distill_model(
     chosen = distillation_named(**recipe, batch_size=common.batch_size or BATCH_SIZE, seed=common.seed)
     layout = Launch(**launch)
     first = is_first_process()
-    quiet = common if first else replace(common, quiet=True)
     teacher = load_teacher(model, common.size, weights, head, common.device)
     if given is not None:
         given.check_depth(teacher.depth)
@@ -84,14 +82,14 @@ def distill_model(
         model=model, data=data, k=k, phases=phases, recipe=recipe, launch=launch, eval_data=eval_data,
         eval_images=eval_images, weights=weights, head=head, cache=cache, **loading,
     )  # fmt: skip
-    with Run("distill", config, common.out if first else None, common.seed) as run:
+    with Run("distill", config, common.out, common.seed) as run:
         _check_fresh(common.out, resume, {**plain(config), "seed": common.seed})
-        kept_states = None if cache is None else open_states(cache, teacher, pictures, quiet.progress.print)
+        kept_states = None if cache is None else open_states(cache, teacher, pictures, common.progress.print)
         run.begin()
-        found = given or _found(teacher, source, split, k, quiet, loading)
+        found = given or _found(teacher, source, split, k, common, loading)
         about = {"data": data, "images": len(pictures), "recipe": recipe["name"], "loading": loading}
         surrogate = distill_with_bar(
-            teacher, pictures, found, chosen, quiet.progress, out=common.out, resume=resume, about=about,
+            teacher, pictures, found, chosen, common.progress, out=common.out, resume=resume, about=about,
             launch=layout, cache=kept_states,
         )  # fmt: skip
         if not first:

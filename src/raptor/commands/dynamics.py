@@ -22,6 +22,7 @@ from raptor.models.teachers import load_teacher
 from raptor.models.teachers.teacher import Teacher
 from raptor.options import Common
 from raptor.phases import Phases
+from raptor.processes import team
 from raptor.progress import Tracked
 from raptor.run import Run
 from raptor.selection import AUTO
@@ -53,7 +54,14 @@ def dynamics_of(
             raise OptionError("a model is laid beside others, each once: leave out what --against names twice")
         others = {name: _alike(name, teacher, common) for name in against}
         pictures = load_images(
-            data, teacher, None, common.images or IMAGES, batch_size=common.batch, seed=common.seed, **loading
+            data,
+            teacher,
+            None,
+            common.images or IMAGES,
+            batch_size=common.batch,
+            seed=common.seed,
+            team=team(),
+            **loading,
         )
         body = side_by_side(run, {model: teacher, **others}, pictures, given, common, pushed, stretched)
         return run.finish({"model": model, "data": data, **body}, images=body["images"], layers=teacher.depth)

@@ -16,7 +16,8 @@ from raptor.models.teachers import load_teacher
 from raptor.models.teachers.teacher import Teacher
 from raptor.options import Common
 from raptor.phase_result import describe_phases
-from raptor.progress import track
+from raptor.processes import team
+from raptor.progress import Tracked
 from raptor.run import Run
 from raptor.selection import AUTO, FoundPhases, find_phases
 
@@ -69,9 +70,9 @@ def phases_of(
     prefix: str = "",
 ) -> tuple[dict[str, Any], FoundPhases]:
     """Find the phases of one model on images; with a run directory, draw them into it."""
-    pictures = load_images(data, teacher, **loading)
-    batches = track(pictures, len(pictures), f"similarity of {teacher.name}", progress)
-    found = find_phases(teacher, batches, seed=run.seed, **cutting)
+    pictures = load_images(data, teacher, team=team(), **loading)
+    tracked = Tracked(pictures, f"similarity of {teacher.name}", progress)
+    found = find_phases(teacher, tracked, seed=run.seed, **cutting)
     body = {
         "model": teacher.name,
         "data": data,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from raptor.probes.probe import Probed
 from raptor.probes.run import probe
 from raptor.probes.task import Task
 from raptor.probes.tasks import tasks_of
+from raptor.processes import team
 from raptor.progress import Bar, Tracked
 from raptor.run import Run
 
@@ -45,7 +45,6 @@ def probe_model(
     loading: dict[str, Any],
 ) -> dict[str, Any]:
     """Train heads on frozen features of the train split, select on another, report on a third."""
-    check_alone()
     data = data_for(model, data, "a probe is trained on labelled images")
     if live and cache is not None:
         raise OptionError("features are either computed live or kept in a cache: give --live or --cache")
@@ -67,6 +66,7 @@ def probe_model(
             eval_images,
             batch_size=common.batch,
             seed=common.seed,
+            team=team(),
             **loading,
         )
         chosen = tasks_of(sets.train, tasks, eigen_crop)
@@ -81,12 +81,6 @@ def probe_model(
             body["tasks"] = described
         body["damaged"] = [damage for images in sets for damage in images.damaged]
         return run.finish(body, images=next(iter(found.values())).images["report"], layers=teacher.depth)
-
-
-def check_alone() -> None:
-    """Raise where several processes were started: probes run in one."""
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise OptionError("probes run in one process: start them without torchrun or accelerate launch")
 
 
 def check_eigen(teacher: Teacher, fit: str, eigen_crop: bool) -> None:

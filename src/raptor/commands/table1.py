@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from raptor.commands.distilling import check_same, distill_model
-from raptor.commands.probing import check_alone, check_eigen, probe_with_bars
+from raptor.commands.probing import check_eigen, probe_with_bars
 from raptor.complexity import count_parameters
 from raptor.data import data_for, parse_source
 from raptor.data.three_sets import ThreeSets, load_three_sets
@@ -84,7 +84,6 @@ def table1(
 
     Without `ks` the table has the surrogates that are given, or else those that ship with the model.
     """
-    check_alone()
     data = data_for(model, data, "the table is made on labelled images")
     config = common.config(
         model=model, data=data, k=ks, surrogates=list(surrogates), baseline=baseline, untied=list(untied),

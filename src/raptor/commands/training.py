@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from raptor.accuracy import top1
 from raptor.complexity import count_parameters
 from raptor.data import HELD_OUT, load_images, parse_source, scene_layout, scenes, training_split
-from raptor.device import is_first_process
 from raptor.errors import OptionError, OutputError
 from raptor.models.store import save_vit
 from raptor.models.teachers import load_teacher
 from raptor.models.vit import ViTConfig
 from raptor.options import Common
 from raptor.preprocessing import Preprocessing
+from raptor.processes import is_first_process
 from raptor.progress import Bar, track
 from raptor.run import Run
 from raptor.training.recipe import Recipe
@@ -50,12 +49,11 @@ def train_model(
         recipe = {**recipe, "steps": max(1, round(epochs * len(pictures) / recipe["batch_size"]))}
     config = {"data": data, "images": len(pictures), "vit": vit, "recipe": recipe, "augmentation": augmentation}
     first = is_first_process()
-    quiet = common if first else replace(common, quiet=True)
-    with Run("train", config, common.out if first else None, common.seed) as run:
+    with Run("train", config, common.out, common.seed) as run:
         _check_fresh(run, resume)
         run.begin()
         seen = recipe["steps"] * recipe["batch_size"]
-        with Bar(seen, "training", quiet.progress) as bar:
+        with Bar(seen, "training", common.progress) as bar:
             model, seconds = train_vit(
                 pictures,
                 ViTConfig(image_size=height, n_classes=len(pictures.classes or ()), **vit),

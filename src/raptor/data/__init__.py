@@ -21,6 +21,7 @@ from raptor.data.splits import HELD_OUT, choose, hold_out, known_split
 from raptor.errors import DataError, OptionError
 from raptor.hub import HUB_ID
 from raptor.preprocessing import Preprocessing
+from raptor.processes import ALONE, Team
 
 if TYPE_CHECKING:
     from raptor.models.teachers.teacher import Teacher
@@ -71,6 +72,7 @@ def load_images(
     allow_damaged: bool = False,
     image_column: str | None = None,
     label_column: str | None = None,
+    team: Team = ALONE,
 ) -> Images | SceneImages:
     """Load images, preprocessed as a teacher wants them.
 
@@ -95,6 +97,8 @@ def load_images(
         As in `Images`.
     image_column, label_column
         Columns of a table, where they cannot be guessed.
+    team
+        As in `Images`: `processes.team()` in a script that torchrun starts.
     """
     text, named = parse_source(str(source))
     if named and split and known_split(named) != known_split(split):
@@ -107,7 +111,7 @@ def load_images(
         raise OptionError(f"at least one image must be used, not {images}")
     if text == "scenes":
         chosen = choose(list(SPLITS), wanted, text)
-        return SceneImages(preprocessing, chosen, images or DEFAULT_IMAGES, batch_size)
+        return SceneImages(preprocessing, chosen, images or DEFAULT_IMAGES, batch_size, team=team)
     splits = _open(text, image_column, label_column)
     if list(splits) == [""]:
         records = splits[""]()
@@ -119,7 +123,7 @@ def load_images(
         records = Subset(records, sorted(random.Random(seed).sample(range(len(records)), images)))
     if len(records) == 0:
         raise DataError(f"{str(source)!r} holds no images")
-    return Images(records, preprocessing, batch_size, workers, allow_damaged)
+    return Images(records, preprocessing, batch_size, workers, allow_damaged, team)
 
 
 def _open(text: str, image_column: str | None, label_column: str | None) -> dict[str, Any]:

@@ -24,6 +24,9 @@ class Batch:
         Distance of each pixel, or None.
     path
         Where each image came from.
+    spare
+        Whether it only stands in for a part that is empty, so that a process can do what the others do: it does not
+        count.
     """
 
     pixels: Float[Tensor, "batch 3 height width"]
@@ -31,6 +34,7 @@ class Batch:
     mask: Int[Tensor, "batch rows columns"] | None
     depth: Float[Tensor, "batch rows columns"] | None
     path: list[str]
+    spare: bool = False
 
     def __len__(self) -> int:
         return len(self.pixels)

@@ -21,6 +21,7 @@ from raptor.data.records import Records, Subset
 from raptor.data.splits import SPLIT_SEED
 from raptor.errors import DamagedDataError, DataError
 from raptor.preprocessing import Preprocessing
+from raptor.processes import ALONE, Team
 
 TOLERATED = 0.01  # share of images that may be damaged before it is an error
 FEW = 128  # images that one process decodes sooner than workers start
@@ -94,6 +95,9 @@ class Images:
         Processes that decode; by default one a core up to 8, none for a few images.
     allow_damaged
         Skip any number of damaged images instead of at most 1%.
+    team
+        Processes that go through the images together, each through its part of every batch, which then has
+        `batch_size` images of each.
     """
 
     def __init__(
@@ -103,7 +107,9 @@ class Images:
         batch_size: int = 32,
         workers: int | None = None,
         allow_damaged: bool = False,
+        team: Team = ALONE,
     ):
+        self.team = team
         self.records, self.preprocessing = records, preprocessing
         self.batch_size, self.allow_damaged = batch_size, allow_damaged
         self.workers = min(os.cpu_count() or 1, 8) if workers is None else workers
@@ -150,8 +156,12 @@ class Images:
         return {self.records.key_of(index) for index in range(len(self))}
 
     def __iter__(self) -> Iterator[Batch]:
-        order, size = list(range(len(self))), self.batch_size
-        yield from self._load(order[start : start + size] for start in range(0, len(order), size))
+        order, size = list(range(len(self))), self.batch_size * self.team.n
+        yield from self._load(list(self.team.own(order[start : start + size])) for start in range(0, len(order), size))
+        for damaged in self.team.all(dict(self._damaged)):
+            for index, what in damaged.items():
+                self._damage(index, what)
+        self._check_damaged()
         if len(self._damaged) == len(self):
             raise DataError(f"none of the {len(self)} images can be read; the first: {self._first()}")
 
@@ -184,10 +194,23 @@ class Images:
 
     def _part(self, indices: list[int]) -> Images:
         part = Images(
-            Subset(self.records, indices), self.preprocessing, self.batch_size, self.workers, self.allow_damaged
-        )
+            Subset(self.records, indices), self.preprocessing, self.batch_size, self.workers, self.allow_damaged,
+            self.team,
+        )  # fmt: skip
         part.tolerated = self.tolerated  # as many damaged images as the whole set may have
         part._of = (self, indices)
+        return part
+
+    def alone(self) -> Images:
+        """Return the same images, all of them for this process."""
+        part = self._part(list(range(len(self))))
+        part.team = ALONE
+        return part
+
+    def in_batches(self, most: int) -> Images:
+        """Return the same images in batches that are no larger."""
+        part = self._part(list(range(len(self))))
+        part.batch_size = min(self.batch_size, most)
         return part
 
     def _load(self, batches: Iterable[list[int]], endless: bool = False) -> Iterator[Batch]:
@@ -198,10 +221,11 @@ class Images:
         for items in loader:
             self._note(items)
             good = [item for item in items if item.pixels is not None]
-            if not good and endless:
-                good = [self._readable(dataset, items[0].index)]
+            spare = not good and not endless
+            if not good and (endless or self.team.n > 1):
+                good = [self._readable(dataset, items[0].index if items else -1)]
             if good:
-                yield self._batch(good)
+                yield self._batch(good, spare)
 
     def _readable(self, dataset: _Decoded, index: int) -> _Item:
         """Return the first image after `index` that can be read: a step of a training has at least one."""
@@ -211,11 +235,11 @@ class Images:
                 return item
         raise DataError(f"none of the {len(self)} images can be read; the first: {self._first()}")
 
-    def _batch(self, good: list[_Item]) -> Batch:
+    def _batch(self, good: list[_Item], spare: bool) -> Batch:
         label = None if self.classes is None else torch.tensor([item.label for item in good])
         pixels, mask, depth = (_stacked([getattr(item, name) for item in good]) for name in ("pixels", "mask", "depth"))
         assert pixels is not None
-        return Batch(pixels, label, mask, depth, [item.name for item in good])
+        return Batch(pixels, label, mask, depth, [item.name for item in good], spare)
 
     def _note(self, items: list[_Item]) -> None:
         """Remember damaged images; raise as soon as they are too many, and at once where annotations are wrong."""
@@ -225,7 +249,11 @@ class Images:
         bad = [item for item in items if item.damage]
         for item in bad:
             self._damage(item.index, {"path": item.name, "reason": item.damage})
-        if bad and not self.allow_damaged and len(self._damaged) > self.tolerated:
+        if bad:
+            self._check_damaged()
+
+    def _check_damaged(self) -> None:
+        if not self.allow_damaged and len(self._damaged) > self.tolerated:
             raise DamagedDataError(
                 f"{len(self._damaged)} of {len(self)} images cannot be read, more than {TOLERATED:.0%}; the first: "
                 f"{self._first()}. Remove or repair them, or skip them all with --allow-damaged"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from raptor.data import scene_atlas, scene_layout, scenes
 from raptor.data.batch import Batch
 from raptor.errors import DataError
 from raptor.preprocessing import Preprocessing
+from raptor.processes import ALONE, Team
 
 DEFAULT_IMAGES = 10_000  # a split has no end, so that something must be said
 
@@ -31,6 +33,8 @@ class SceneImages:
         Images a batch.
     first
         Number of the first of them.
+    team
+        As in `Images`.
     """
 
     classes = scene_atlas.CLASSES
@@ -38,10 +42,16 @@ class SceneImages:
     damaged: tuple[()] = ()
 
     def __init__(
-        self, preprocessing: Preprocessing, split: str, n: int = DEFAULT_IMAGES, batch_size: int = 32, first: int = 0
+        self,
+        preprocessing: Preprocessing,
+        split: str,
+        n: int = DEFAULT_IMAGES,
+        batch_size: int = 32,
+        first: int = 0,
+        team: Team = ALONE,
     ):
         self.preprocessing, self.split, self.n, self.batch_size = preprocessing, split, n, batch_size
-        self.first = first
+        self.first, self.team = first, team
 
     def __len__(self) -> int:
         return self.n
@@ -68,7 +78,19 @@ class SceneImages:
         return self._part(0, middle), self._part(middle, self.n - middle)
 
     def _part(self, start: int, n: int) -> SceneImages:
-        return SceneImages(self.preprocessing, self.split, n, self.batch_size, self.first + start)
+        return SceneImages(self.preprocessing, self.split, n, self.batch_size, self.first + start, self.team)
+
+    def alone(self) -> SceneImages:
+        """Return the same images, all of them for this process."""
+        part = self._part(0, self.n)
+        part.team = ALONE
+        return part
+
+    def in_batches(self, most: int) -> SceneImages:
+        """Return the same images in batches that are no larger."""
+        part = self._part(0, self.n)
+        part.batch_size = min(self.batch_size, most)
+        return part
 
     @property
     def identity(self) -> str:
@@ -76,8 +98,11 @@ class SceneImages:
         return f"scenes:{self.split}, {self.n} from number {self.first} on, {self.preprocessing}"
 
     def __iter__(self) -> Iterator[Batch]:
-        for start in range(0, self.n, self.batch_size):
-            yield self.batch(self.first + np.arange(start, min(start + self.batch_size, self.n)))
+        size = self.batch_size * self.team.n
+        for start in range(0, self.n, size):
+            own = self.team.own(range(start, min(start + size, self.n)))
+            spare = replace(self.batch(np.array([self.first])), spare=True) if not own else None
+            yield spare or self.batch(self.first + np.array(own))
 
     def shuffled(self, first_step: int, batch_size: int, seed: int, part: tuple[int, int] = (0, 1)) -> Iterator[Batch]:
         """Yield training batches without end, from a step on; scenes come in no order, so none is made.

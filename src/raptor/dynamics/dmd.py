@@ -112,7 +112,7 @@ class PooledDMD:
             new = [before.T @ before, after.T @ before, states[:, 0].sum(dim=0)]
             old = self.sums.get(group)
             self.sums[group] = new if old is None else [one + other for one, other in zip(old, new, strict=True)]
-        self.n += len(motion.states[0])
+        self.n += motion.n
         self.rounding = motion.rounding
 
     def result(self) -> dict[str, Modes]:

@@ -32,7 +32,7 @@ class _ByGroup:
     def take(self, motion: Motion, values: Float[Tensor, "batch layers tokens"]) -> None:
         """Add the values of a batch."""
         for group, where in motion.layout.slices.items():
-            self.means.setdefault(group, BinnedMean()).add(values[:, :, where].mean(dim=-1))
+            self.means.setdefault(group, BinnedMean()).add(motion.whole(values[:, :, where].mean(dim=-1)))
 
     def result(self, seed: int = 0) -> ByLayer:
         """Return means over images and tokens."""

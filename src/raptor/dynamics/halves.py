@@ -46,4 +46,4 @@ def _rows(batch: Any, rows: slice) -> Any:
     if isinstance(batch, Tensor):
         return batch[rows]
     values = {field.name: getattr(batch, field.name) for field in fields(batch)}
-    return replace(batch, **{name: None if value is None else value[rows] for name, value in values.items()})
+    return replace(batch, **{name: value[rows] for name, value in values.items() if isinstance(value, (Tensor, list))})

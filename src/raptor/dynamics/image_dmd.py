@@ -57,7 +57,7 @@ class ImageDMD:
 
     def add(self, motion: Motion) -> None:
         """Take in a batch, as far as there is need."""
-        kept = min(len(motion.states[0]), self.most - self.n)
+        kept = min(motion.n, self.most - self.n)
         self.n += kept
         if not kept:
             return

@@ -28,16 +28,17 @@ class ImageRanks:
 
     def add(self, motion: Motion) -> None:
         """Take in a batch, as far as there is need."""
-        kept = min(len(motion.states[0]), self.most - self.n)
+        kept = min(motion.n, self.most - self.n)
         self.n += kept
+        own = max(0, min(motion.own, kept - motion.first))  # of this process, and at least one to compute with
         for group, where in motion.layout.slices.items():
             if kept and motion.layout.counts[group] > 1:
-                tokens = doubled(torch.stack([update[:kept, where] for update in motion.updates], dim=1)).cpu()
+                tokens = doubled(torch.stack([update[: max(1, own), where] for update in motion.updates], dim=1)).cpu()
                 # The products of tokens and of features have the same values beside zeros; the smaller one is taken.
                 few = tokens.shape[2] < tokens.shape[3]
                 moment = tokens @ tokens.mT if few else tokens.mT @ tokens
                 for name, values in ranks(moment, (tokens.shape[3] * motion.rounding) ** 2).items():
-                    self.means.setdefault(name, {}).setdefault(group, BinnedMean()).add(values)
+                    self.means.setdefault(name, {}).setdefault(group, BinnedMean()).add(motion.team.whole(values[:own]))
 
     def result(self, seed: int = 0) -> dict[str, ByLayer]:
         """Return means over images."""

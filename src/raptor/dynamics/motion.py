@@ -12,8 +12,9 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from raptor.device import doubled
-from raptor.flow import DepthFlow, layers_of, pixels_of, trajectory_size
+from raptor.flow import DepthFlow, counted, layers_of, pixels_of, trajectory_size
 from raptor.memory import keep_freed_memory
+from raptor.processes import ALONE, Team, team_of
 from raptor.tokens import TokenLayout
 
 State = Float[Tensor, "batch tokens width"]
@@ -29,11 +30,30 @@ class Motion:
     layout
         Where the token groups stand.
     label
-        Class of each image, or None.
+        Class of each image, or None; of several processes, of the images of all.
+    team
+        Processes that have a part of the batch each. Whatever has a row a token is of this process's part; group means,
+        and what `whole` gives, are of the images of all.
+    own
+        How many of the images count; by default all.
     """
 
-    def __init__(self, states: Sequence[State], layout: TokenLayout, label: Tensor | None = None):
-        self.states, self.layout, self.label = list(states), layout, label
+    def __init__(
+        self,
+        states: Sequence[State],
+        layout: TokenLayout,
+        label: Tensor | None = None,
+        team: Team = ALONE,
+        own: int | None = None,
+    ):
+        self.states, self.layout, self.label, self.team = list(states), layout, label, team
+        counts = team.all(len(self.states[0]) if own is None else own)
+        self.own, self.n = counts[team.index], sum(counts)
+        self.first = sum(counts[: team.index])  # place of this process's first image in the whole batch
+
+    def whole(self, rows: Float[Tensor, "batch *shape"]) -> Float[Tensor, "images *shape"]:
+        """Return the rows of all processes' images, given those of this one's."""
+        return self.team.whole(rows[: self.own])
 
     @property
     def rounding(self) -> float:
@@ -72,7 +92,7 @@ class Motion:
     def group_means(self) -> dict[str, Float[Tensor, "batch layers width"]]:
         """Mean state of each group at each layer, in double precision on the CPU."""
         return {
-            group: doubled(torch.stack([states[:, where].mean(dim=1) for states in self.states], dim=1)).cpu()
+            group: self.whole(doubled(torch.stack([states[:, where].mean(dim=1) for states in self.states], 1)).cpu())
             for group, where in self.layout.slices.items()
         }
 
@@ -98,11 +118,16 @@ def observe(flow: DepthFlow, images: Iterable[Any], *measures: Measure) -> None:
     """Run a flow over images once and give all motions to all measures; a few images are held at a time."""
     rows = max(1, HELD // (4 * trajectory_size(flow)))
     keep_freed_memory()  # states, directions and updates of every batch are as large as those of the last
+    team = team_of(images)
+    if team.n > 1:
+        images = images.in_batches(rows)  # type: ignore[attr-defined]
     for given in images:
-        (pixels,), label = pixels_of([given]), getattr(given, "label", None)
+        (pixels,), label, own = pixels_of([given]), getattr(given, "label", None), counted(given)
+        label = None if label is None else team.whole(label[:own])
         for start in range(0, len(pixels), rows):
             part = slice(start, start + rows)
             states = [states for _, states in layers_of(flow, flow.embed(pixels[part]))]
-            motion = Motion(states, flow.layout, None if label is None else label[part])
+            labels = label if label is None or team.n > 1 else label[part]
+            motion = Motion(states, flow.layout, labels, team, own if team.n > 1 else None)
             for measure in measures:
                 measure.add(motion)

@@ -52,7 +52,7 @@ class PrincipalMeasure:
             rows = means.flatten(0, 1)
             self.first[group] = self.first.get(group, 0) + rows.sum(dim=0)
             self.second[group] = self.second.get(group, 0) + rows.T @ rows
-        self.n += len(motion.states) * len(motion.states[0])
+        self.n += len(motion.states) * motion.n
 
     def result(self) -> dict[str, Principal]:
         """Return the directions of each group."""
@@ -118,8 +118,7 @@ class PathsMeasure:
 
     def add(self, motion: Motion) -> None:
         """Take in a batch."""
-        batch = len(motion.states[0])
-        label = torch.full((batch,), -1) if motion.label is None else motion.label.cpu()
+        label = torch.full((motion.n,), -1) if motion.label is None else motion.label.cpu()
         for group, principal in self.principal.items():
             at = principal(motion.unit_means[group])
             for number in label.unique().tolist():

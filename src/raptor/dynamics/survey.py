@@ -25,8 +25,9 @@ from raptor.dynamics.paths import Paths, PathsMeasure, PrincipalMeasure
 from raptor.dynamics.perturbation import Pushed, push
 from raptor.dynamics.updates import Coherence, UpdateRanks
 from raptor.dynamics.walk import Walk, WalkMeasure
-from raptor.flow import DepthFlow, pixels_of, trajectory_size
+from raptor.flow import DepthFlow, counted, pixels_of, trajectory_size
 from raptor.phases import Phases
+from raptor.processes import team_of
 from raptor.segmentation import segment
 from raptor.selection import AUTO, find_phases
 from raptor.similarity import ALL
@@ -200,9 +201,10 @@ def _circular(group: str, source: str) -> bool:
 def _first(images: Iterable[Any], n: int) -> tuple[Tensor, bool]:
     """Return the pixels of the first n images, and whether they have labels."""
     found: list[Tensor] = []
-    labelled = False
+    labelled, team = False, team_of(images)
     for batch in images:
-        found += pixels_of([batch])
+        (pixels,) = pixels_of([batch])
+        found.append(team.whole(pixels[: counted(batch)]))
         labelled = getattr(batch, "label", None) is not None
         if sum(map(len, found)) >= n:
             break

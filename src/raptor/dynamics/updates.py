@@ -10,10 +10,12 @@ from torch import Tensor
 from raptor.device import doubled
 from raptor.dynamics.by_layer import ByLayer
 from raptor.dynamics.motion import Motion
+from raptor.processes import ALONE
 from raptor.resampling import LEVEL, BinnedMean
 
 BUDGET = 2**30  # bytes of second moments that are kept, in as many parts as fit
 MOST_PARTS, FEWEST_PARTS = 8, 4  # parts of the images that intervals come from; below there are none
+FEW = 8  # tokens of a group whose moments are summed in double precision: few rows leave small directions to rounding
 TOGETHER = 4  # images that follow one another go to one part: fewer and larger products
 
 
@@ -45,34 +47,41 @@ class UpdateRanks:
     """
 
     def __init__(self) -> None:
-        self.n, self.parts = 0, 0
+        self.n, self.parts, self.team = 0, 0, ALONE
         self.sums: dict[str, Tensor] = {}
 
     def add(self, motion: Motion) -> None:
         """Take in a batch."""
         groups, steps, width = motion.layout.slices, len(motion.updates), motion.updates[0].shape[-1]
         if not self.parts:
-            one = 4 * len(groups) * steps * width**2
+            exact = {group: motion.layout.counts[group] <= FEW for group in groups}
+            one = sum(8 if double else 4 for double in exact.values()) * steps * width**2
             self.parts = max(1, min(MOST_PARTS, BUDGET // one))
-            at = motion.updates[0].device
-            self.sums = {group: torch.zeros(self.parts, steps, width, width, device=at) for group in groups}
-        part = torch.arange(self.n, self.n + len(motion.updates[0])) // TOGETHER % self.parts
+            shape, at = (self.parts, steps, width, width), motion.updates[0].device
+            # Double precision is on the CPU: not every device has it.
+            self.sums = {
+                group: torch.zeros(shape, dtype=torch.float64) if double else torch.zeros(shape, device=at)
+                for group, double in exact.items()
+            }
+        first = self.n + motion.first
+        part = torch.arange(first, first + motion.own) // TOGETHER % self.parts
         for number in part.unique().tolist():
             of_part = (part == number).to(motion.updates[0].device)
             for step, update in enumerate(motion.updates):
-                own = update if of_part.all() else update[of_part]
+                own = update[: motion.own] if of_part.all() else update[: motion.own][of_part]
                 for group, where in groups.items():
                     rows = own[:, where].flatten(0, 1).to(self.sums[group])
                     self.sums[group][number, step].addmm_(rows.T, rows)
-        self.n += len(part)
+        self.n, self.team = self.n + motion.n, motion.team
 
     def result(self, seed: int = 0) -> dict[str, ByLayer]:
         """Return the three ranks; there are no intervals where too few parts fit.
 
         Intervals are the jackknife's, by leaving out a part: a bootstrap would repeat images, which lowers ranks.
         """
-        found = {group: self._ranks(sums.sum(dim=0)) for group, sums in self.sums.items()}
-        errors = {group: self._errors(sums) for group, sums in self.sums.items()}
+        sums = {group: self.team.summed(own) for group, own in self.sums.items()}
+        found = {group: self._ranks(parts.sum(dim=0)) for group, parts in sums.items()}
+        errors = {group: self._errors(parts) for group, parts in sums.items()}
         results = {}
         for name in next(iter(found.values())):
             mean = {group: values[name] for group, values in found.items()}
@@ -86,7 +95,7 @@ class UpdateRanks:
         return results
 
     def _ranks(self, sums: Float[Tensor, "steps width width"]) -> dict[str, Float[Tensor, " steps"]]:
-        return ranks(doubled(sums).cpu(), noise=len(sums[0]) * torch.finfo(sums.dtype).eps)
+        return ranks(doubled(sums).cpu(), noise=len(sums[0]) * torch.finfo(torch.float32).eps)
 
     def _errors(self, sums: Float[Tensor, "parts steps width width"]) -> dict[str, Float[Tensor, " steps"]]:
         """Return half the width of each interval."""
@@ -125,7 +134,7 @@ class Coherence:
                 lengths = motion.update_norms[:, step, where].clamp(min=torch.finfo(tokens.dtype).tiny)
                 along = torch.einsum("bt,btd->bd", 1 / lengths, tokens) / n
                 cosines.append((along * mean).sum(dim=-1) / mean.norm(dim=-1).clamp(min=torch.finfo(mean.dtype).tiny))
-            self.means.setdefault(group, BinnedMean()).add(torch.stack(cosines, dim=1))
+            self.means.setdefault(group, BinnedMean()).add(motion.whole(torch.stack(cosines, dim=1)))
             self.floor[group] = n**-0.5
 
     def result(self, seed: int = 0) -> ByLayer:

@@ -15,7 +15,8 @@ from torch.nn.functional import grid_sample
 from raptor.data.batch import Batch
 from raptor.data.order import endless
 from raptor.device import halved
-from raptor.flow import DepthFlow, rollout
+from raptor.flow import DepthFlow, counted, rollout
+from raptor.processes import team_of
 from raptor.sharded import Filling, Row, Sharded
 
 
@@ -37,6 +38,8 @@ class Features:
         As in `Batch`.
     at_pixels
         Whether `patch` holds features of single pixels, those that `mask` and `depth` are of, in one row.
+    spare
+        As in `Batch`.
     """
 
     cls: Float[Tensor, "batch width"] | None
@@ -47,6 +50,7 @@ class Features:
     mask: Int[Tensor, "batch height columns_of_pixels"] | None = None
     depth: Float[Tensor, "batch height columns_of_pixels"] | None = None
     at_pixels: bool = False
+    spare: bool = False
 
     def __len__(self) -> int:
         return len(self.mean)
@@ -106,6 +110,7 @@ class Live:
     def __init__(self, flow: DepthFlow, images: Any, layer: int | None = None):
         self.flow, self.images = flow, images
         self.layer = flow.depth if layer is None else layer
+        self.team = team_of(images)
 
     def __len__(self) -> int:
         return len(self.images)
@@ -132,7 +137,8 @@ class Live:
         patch = tokens[:, layout.where("patch")]
         label, mask, depth = (_to(value, tokens.device) for value in (batch.label, batch.mask, batch.depth))
         cls = tokens[:, 0] if layout.n_cls else None
-        return Features(cls, patch.unflatten(1, layout.grid), patch.mean(dim=1), own, label, mask, depth)
+        spare, grid = batch.spare, patch.unflatten(1, layout.grid)
+        return Features(cls, grid, patch.mean(dim=1), own, label, mask, depth, spare=spare)
 
 
 def _to(value: Tensor | None, device: torch.device) -> Tensor | None:
@@ -183,8 +189,12 @@ def filling(live: Live, fields: set[str], first: Features) -> Filling:
 
     def rows() -> Iterator[Row]:
         for features in live:
-            arrays = _compact(features, fields)
-            for index in range(len(features)):
+            n = counted(features)
+            arrays = {
+                name: live.team.whole(torch.from_numpy(array[:n])).numpy()
+                for name, array in _compact(features, fields).items()
+            }
+            for index in range(len(next(iter(arrays.values())))):
                 yield {name: array[index] for name, array in arrays.items()}
 
     each = sum(array.nbytes for array in _compact(first, fields).values()) // len(first)

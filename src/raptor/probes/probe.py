@@ -12,10 +12,12 @@ from torch import Tensor
 
 from raptor.display import Displayed
 from raptor.errors import TrainingError
+from raptor.flow import counted
 from raptor.probes.features import Features, Source
 from raptor.probes.plan import Plan
 from raptor.probes.task import Task
 from raptor.probes.training import OWN_EXACT, OWN_USEFUL, own_start, train_heads
+from raptor.processes import team_of
 from raptor.resampling import BinnedMean, percentile_interval
 
 # Features to a prediction: a head, or something that needs no training.
@@ -168,15 +170,17 @@ def _scores(
 ) -> tuple[dict[str, dict[Any, BinnedMean]], int]:
     """Score all answers to all tasks in one pass; the model's own classifier too, where it has one."""
     means: dict[str, dict[Any, BinnedMean]] = {task.name: {} for task in tasks}
-    n = 0
+    n, team = 0, team_of(source)
     for features in source:
-        n += len(features)
+        own = counted(features)
+        n += sum(team.all(own))
         for task in tasks:
             truth, answers = task.truth(features), dict(asked[task.name])
             if task.answers_as(features.own):
                 answers["own"] = lambda features: features.own
             for key, answer in answers.items():
-                means[task.name].setdefault(key, BinnedMean()).add(task.scores(answer(features), truth))
+                scores = task.scores(answer(features), truth)[:own]
+                means[task.name].setdefault(key, BinnedMean()).add(team.whole(scores))
     return means, n
 
 

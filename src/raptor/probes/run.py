@@ -67,11 +67,15 @@ def probe(
         for task in chosen:
             check_targets(task, batch, what)
     training, selecting, reporting = (Live(flow, images, layer) for images in (train, select, report))
-    source = training if live else _kept(training, chosen, cache, announce)
+    # What is computed again and again, or written to disk, is each process's own affair.
+    one = training if training.team.n == 1 else Live(flow, train.alone(), layer)
+    source = one if live else _kept(one if cache else training, one, chosen, cache, announce)
     return probe_sources(chosen, source, selecting, reporting, plan or Plan(), watch)
 
 
-def _kept(live: Live, tasks: Sequence[Task], cache: Path | None, announce: Callable[[str], None]) -> Source:
+def _kept(
+    live: Live, otherwise: Live, tasks: Sequence[Task], cache: Path | None, announce: Callable[[str], None]
+) -> Source:
     """Compute features once, where they fit."""
     fields = {"mean"}.union(*(task.reads | {task.target} for task in tasks))
     first = next(iter(live))
@@ -83,6 +87,6 @@ def _kept(live: Live, tasks: Sequence[Task], cache: Path | None, announce: Calla
         return Kept(open_cache(cache, about, made, announce), live.images.batch_size, device)
     if made.n * made.bytes_each > IN_MEMORY:
         announce(f"{made.size} are not kept: the model runs on every batch; a cache on disk keeps them")
-        return live
+        return otherwise
     announce(f"{made.size} are kept in memory")
     return Kept(in_memory(made), live.images.batch_size, device)

@@ -33,7 +33,7 @@ class _Seen:
     def of(cls, images: Any) -> _Seen:
         """Look at some images."""
         seen, total, count = cls(), 0.0, 0
-        batches: Iterable[Batch] = images.some(LOOK)
+        batches: Iterable[Batch] = images.some(LOOK).alone()
         for batch in batches:
             if batch.label is not None:
                 seen.labels = _counted(seen.labels, batch.label, len(images.classes or ()))

@@ -15,6 +15,7 @@ from raptor.probes.features import Features, Source
 from raptor.probes.task import Task
 from raptor.training.loop import fit
 from raptor.training.recipe import Recipe
+from raptor.training.workers import Launch
 
 OWN_IMAGES = 10  # images a feature from which the model's own head is read
 OWN_EXACT = 0.999  # share of its logits' variance from which on it counts as read
@@ -56,6 +57,7 @@ def train_heads(
         apart=list(heads),
         optimizers=[adamw],
         watch=watch,
+        launch=Launch(together=False),  # heads are small: every process trains all of them, and has the same
     )
     return list(heads)
 

@@ -41,12 +41,15 @@ class Launch:
     recompute
         Activation checkpointing: what is inside a block is not kept for its gradient but computed once more, which
         needs a fraction of the memory and a third more time.
+    together
+        Whether several processes take a part of each batch; otherwise each trains on all of it, and they stay the same.
     """
 
     precision: str = "no"
     accumulate: int = 1
     trackers: tuple[str, ...] = ()
     recompute: bool = False
+    together: bool = True
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
@@ -108,14 +111,14 @@ class Workers:
         except ValueError as error:
             raise OptionError(f"precision {launch.precision!r} cannot be had here: {one_line(error)}") from error
         self.launch = launch
-        n = self.accelerator.num_processes
+        n = self.accelerator.num_processes if launch.together else 1
         if batch_size % (n * launch.accumulate):
             raise OptionError(
                 f"a batch of {batch_size} does not divide into {n} processes times {launch.accumulate} parts"
             )
-        self.part: Part = (self.accelerator.process_index, n)
+        self.part: Part = (self.accelerator.process_index if launch.together else 0, n)
         self.main = self.accelerator.is_main_process
-        self.module = self.accelerator.prepare_model(_Objective(model, objective))
+        self.module = self.accelerator.prepare_model(_Objective(model, objective), evaluation_mode=not launch.together)
         self.optimizers = [self.accelerator.prepare_optimizer(optimizer) for optimizer in optimizers]
 
     def seed(self, number: int) -> None:
