@@ -23,6 +23,8 @@ from raptor.training.recipes import distillation_named
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="scenes")
+    parser.add_argument("--train", default="scenes:train", help="Images to learn from.")
+    parser.add_argument("--held-out", default="scenes:validation", help="Images that points are measured on.")
     parser.add_argument("--phases", required=True)
     parser.add_argument("--recipe", default="default")
     parser.add_argument("--lr", type=float)
@@ -51,7 +53,7 @@ def main() -> None:
         recipe = replace(recipe, forcing=given.forcing)
     torch.manual_seed(given.seed)
     student = build_surrogate(teacher, phases, recipe.kind, **recipe.block)
-    held_out = raptor.load_images("scenes:validation", teacher, images=given.images, batch_size=64)
+    held_out = raptor.load_images(given.held_out, teacher, images=given.images, batch_size=64)
     measuring = 0.0
     about = {
         "recipe": given.recipe, "lr": recipe.joined.lr, "muon_lr": [recipe.apart.muon_lr, recipe.joined.muon_lr],
@@ -75,7 +77,7 @@ def main() -> None:
         }  # fmt: skip
         print(json.dumps(point), flush=True)
 
-    pictures = raptor.load_images("scenes:train", teacher, images=2 * given.steps * given.batch_size)
+    pictures = raptor.load_images(given.train, teacher, images=2 * given.steps * given.batch_size)
     began = time.perf_counter()
     distill(teacher, pictures, phases, recipe, watch=watch, start=student)
 
