@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import subprocess
@@ -11,11 +12,12 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from raptor.data import scenes
 from raptor.preprocessing import Preprocessing
-from raptor.studies import STUDIES, partitions, stochastic_depth
+from raptor.studies import STUDIES, gallery, partitions, stochastic_depth
 from raptor.studies.jobs import Done
 from raptor.studies.models import Setting
 from raptor.studies.size import SIZES
@@ -91,7 +93,7 @@ def test_a_rise_with_the_rate_must_be_more_than_chance():
     for rate in rates:
         results[f"teachers/p{rate:g}-s0"] = {"top1": 0.5 - rate / 10}
         results[f"stochastic-depth/look-p{rate:g}"] = {
-            "within": 0.9, "between": 0.5, "verdict": "blocks", "phases": "2-2-2", "similarity": [[1.0]],
+            "within": 0.8 + rate**2, "between": 0.5, "verdict": "blocks", "phases": "2-2-2", "similarity": [[1.0]],
         }  # fmt: skip
         for seed in seeds:
             results[f"stochastic-depth/student-p{rate:g}-s{seed}"] = student("2-2-2", 0.5 + rate / 2 + 0.01 * seed)
@@ -100,8 +102,49 @@ def test_a_rise_with_the_rate_must_be_more_than_chance():
     assert summary.claim.held is True
     assert "R2 at the last layer with the rate 1.00 (p = 0.042)" in summary.claim.evidence
     assert "R2 with the teacher's accuracy -1.00 (p = 1.000)" in summary.claim.evidence
+    # Fisher's z of four pairs has a standard error of one.
+    x, y = (np.array([f(rate) for rate in rates]) for f in (lambda rate: rate**2, lambda rate: rate / 2))
+    r = float(np.corrcoef(x, y)[0, 1])
+    low, high = (math.tanh(math.atanh(r) + sign * 1.959964) for sign in (-1, 1))
+    assert f"similarity within phases {r:.2f} [{low:.2f}, {high:.2f}]" in summary.claim.evidence
     few = setting(drop_paths=(0.0, 0.2), seeds=(0,))
     assert not stochastic_depth.summarise(few, Done(results, {}, {})).claim.held
+
+
+def test_untrained_teachers_do_not_count_among_those_with_phases():
+    def look(verdict):
+        return {"phases": "3-3", "verdict": verdict, "suggested_k": 2, "within": 0.9, "between": 0.5,
+                "similarity": [[1.0]], "n": 24}  # fmt: skip
+
+    used = setting(widths=(8, 16))
+    results = {job.name: {"top1": 0.5} for job in gallery.jobs(used) if job.name.startswith("teachers/")}
+    looks = {job.name: look("blocks") for job in gallery.jobs(used) if job.name not in results}
+    assert len(looks) == 4
+    looks["gallery/untrained"] = look("drift")
+    summary = gallery.summarise(used, Done({**results, **looks}, {}, {}))
+    assert summary.claim.held is True
+    assert summary.claim.evidence.startswith("3 of 3 trained teachers are blocks; drop path 0: blocks (3-3)")
+    assert [row["model"] for row in summary.rows] == ["drop path 0", "drop path 0.4", "width 8", "untrained"]
+    looks["gallery/w8"] = look("paced drift")
+    assert gallery.summarise(used, Done({**results, **looks}, {}, {})).claim.held is False
+
+
+def test_a_student_of_two_studies_is_distilled_once(call, tmp_path):
+    """Of one teacher, the found phases are asked for by two studies; so is what fine-tuning starts from."""
+    options = ("--size", "smoke", "--out", tmp_path, "--device", "cpu", "--json")
+    for name in ("stochastic-depth", "ablation"):
+        code, _, err = call("study", name, *options)
+        assert code == 0, err
+    kept = [json.loads(file.read_text()) for file in (tmp_path / "students").glob("*.json")]
+    assert len({json.dumps(one["about"], sort_keys=True) for one in kept}) == len(kept)
+    default = json.loads((tmp_path / "ablation" / "10-s0.json").read_text())
+    shared = json.loads((tmp_path / "stochastic-depth" / "student-p0-s0.json").read_text())
+    assert default["result"] == shared["result"]
+    joined, tuned = (json.loads((tmp_path / "ablation" / f"{row}-s0.json").read_text()) for row in ("04", "05"))
+    assert joined["result"]["r2"] == tuned["result"]["r2"]
+    rows, size = 12, SIZES["smoke"]
+    asked = len(size.seeds) * (len(size.drop_paths) + rows)
+    assert len(kept) == asked - len(size.seeds) * 2  # what fine-tuning starts from, and `default` of the first teacher
 
 
 def test_killed_and_resumed_gives_the_same_table(call, tmp_path):

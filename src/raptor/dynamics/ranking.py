@@ -16,6 +16,17 @@ def rank_correlation(one: Sequence[float], other: Sequence[float]) -> tuple[floa
     return float(found.statistic), float(found.pvalue)
 
 
+def linear_correlation(one: Sequence[float], other: Sequence[float]) -> tuple[float, float, float]:
+    """Return Pearson's correlation and its 95% interval (Fisher's z); no numbers where either is constant."""
+    from scipy.stats import pearsonr
+
+    if min(len(set(one)), len(set(other))) < 2:
+        return math.nan, math.nan, math.nan
+    found = pearsonr(one, other)
+    interval = found.confidence_interval()
+    return float(found.statistic), float(interval.low), float(interval.high)
+
+
 def exact_rank_correlation(one: Sequence[float], other: Sequence[float]) -> tuple[float, float]:
     """Return Spearman's correlation of a few pairs, and the share of all pairings with one as large or larger."""
     from scipy.stats import permutation_test

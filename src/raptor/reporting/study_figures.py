@@ -131,8 +131,7 @@ def k_curve(rows: Rows) -> alt.HConcatChart:
 
 def gallery(rows: Rows) -> alt.ConcatChart:
     """Draw the matrices."""
-    titles = [f"drop path {row['drop_path']:g}" for row in rows]
-    return _matrices(rows, titles).properties(title="Similarity between layers")
+    return _matrices(rows, [row["model"] for row in rows]).properties(title="Similarity between layers")
 
 
 def _matrices(rows: Rows, titles: Sequence[str]) -> alt.ConcatChart:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from raptor.dynamics.ranking import exact_rank_correlation
+from raptor.dynamics.ranking import exact_rank_correlation, linear_correlation
 from raptor.phases import Phases
 from raptor.studies.jobs import Done, Job, Results
 from raptor.studies.look import look_at
@@ -92,6 +92,9 @@ def _judged(rows: list[dict[str, Any]]) -> tuple[bool | None, str]:
         f"rank correlations over {len(rates)} teachers, each the mean of its {len(rows) // max(1, len(rates))} "
         "students: " + "; ".join(f"{name} {rho:.2f} (p = {chance:.3f})" for name, (rho, chance) in found.items())
     )
+    r, low, high = linear_correlation(means["within"], means["r2"])
+    if not math.isnan(r):
+        evidence += f". Linear correlation of R2 with similarity within phases {r:.2f} [{low:.2f}, {high:.2f}]"
     return (None if math.isnan(risen) else bool(risen > 0 and p < 0.05)), evidence
 
 
