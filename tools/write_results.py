@@ -1,0 +1,196 @@
+"""Write docs/results.md from the results that are kept in docs/results: no number on that page is typed by hand.
+
+    python tools/write_results.py
+
+`tests/test_results_page.py` keeps the page as the files are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from raptor.dynamics_printing import HELD
+from raptor.studies.ablation import TUNED
+
+DOCS = Path(__file__).parents[1] / "docs"
+KEPT = DOCS / "results"
+Rows = list[dict[str, Any]]
+
+HEAD = """# Results of the studies
+
+Every number here is read from the files in `docs/results` by `python tools/write_results.py`: results, figures and jobs
+as the commands wrote them, with where the images lay left out. All is on CIFAR-100 (50,000 training images of 32x32
+pixels; what is measured is measured on held-out ones), on one or two cores without a GPU. These are small models: what
+the paper says of ViT-B is quoted beside them, and a difference may be one of size.
+"""
+
+# What the paper says, in our words; its own numbers.
+PAPER = {
+    "stochastic-depth": "Figure 4: with the rate of stochastic depth, layers become more alike and Raptors closer to "
+    "their teachers, while accuracy peaks at a middle rate; similarity predicts how close a Raptor gets. A later "
+    "version gives R2 of about .88 at rate 0 and about .94 at .6, and says that rates of .7 to .9 train badly.",
+    "partitions": "Figure 3: Raptors with the found cuts are near or above one standard deviation over ten "
+    "random ones.",
+    "emergence": "Figure 11: training (with a rate of .3) raises the similarity within phases and how well cls is "
+    "reconstructed; a Raptor reconstructs a ViT of random weights too.",
+    "ablation": "Table 2, k = 3, ImageNet top-1: teacher forcing alone 1.2, + autoregressive 62.1, + depth scaling "
+    "63.3, + weighted cls 67.9, + joined stage 81.2, + probe fine-tuning 82.1 (a later version: 3.9, 72.7, 75.2, 76.7, "
+    "82.4, 83.0).",
+    "k-curve": "Table 1 and Figure 5: k = 2, 3, 4 recover 94.4, 97.0, 97.3% of DINOv2-B's top-1 (a later version: "
+    "96.1, 98.2, 98.5%): most is gained from 2 to 3.",
+    "gallery": "Figure 1: all of the models that are shown have contiguous blocks of layers that are alike.",
+}
+TITLES = {
+    "stochastic-depth": "Stochastic depth",
+    "partitions": "Found cuts and others",
+    "emergence": "Along training",
+    "ablation": "What each part of the recipe adds",
+    "k-curve": "How many blocks",
+    "gallery": "Several teachers",
+}
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    head = list(head)
+    lines = [head, ["---"] * len(head), *(list(row) for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f}%"
+
+
+def _spread(values: list[float], form: Callable[[float], str] = "{:.3f}".format) -> str:
+    """Mean, and the range where there are several."""
+    mean = form(sum(values) / len(values))
+    return mean if len(values) == 1 else f"{mean} ({form(min(values))} to {form(max(values))})"
+
+
+def _stochastic_depth(rows: Rows) -> str:
+    def line(rate: float) -> list[str]:
+        own = [row for row in rows if row["drop_path"] == rate]
+        first = own[0]
+        return [
+            f"{rate:g}", _percent(first["top1"]), _spread([row["student_top1"] for row in own], _percent),
+            _spread([row["recovered"] for row in own], _percent), _spread([row["r2"] for row in own]),
+            _spread([row["by_layer"]["pearson2"]["cls"][-1] for row in own]),
+            _spread([row["by_layer"]["pearson2"]["patch"][-1] for row in own]), f"{first['within']:.3f}",
+            f"{first['verdict']}, {first['phases']}",
+        ]  # fmt: skip
+
+    head = ("rate", "teacher", "Raptor, k = 3", "recovered", "R2, last layer", "pearson2 of cls", "of patches",
+            "cosine within phases", "structure")  # fmt: skip
+    return _table(head, (line(rate) for rate in sorted({row["drop_path"] for row in rows})))
+
+
+def _partitions(rows: Rows) -> str:
+    def line(k: int) -> list[str]:
+        own = [row for row in rows if row["k"] == k and row["found"]]
+        cuts = {row["phases"] for row in own}
+        other = [row for row in rows if row["k"] == k and not row["found"] and row["phases"] not in cuts]
+        best = max(other, key=lambda row: row["r2"])
+        return [
+            str(k), ", ".join(sorted(cuts)), _spread([row["r2"] for row in own]),
+            _spread([row["recovered"] for row in own], _percent), str(len(other)),
+            _spread([row["r2"] for row in other]), _spread([row["recovered"] for row in other], _percent),
+            f"{best['phases']}, {best['r2']:.3f}",
+        ]  # fmt: skip
+
+    head = ("k", "found", "R2, over seeds", "recovered", "others", "their R2", "recovered", "best of them")
+    return _table(head, (line(k) for k in sorted({row["k"] for row in rows})))
+
+
+def _emergence(rows: Rows) -> str:
+    head = ("share of training", "top-1", "cosine within phases", "between", "R2, last layer", "R2 of cls", "structure")
+    return _table(
+        head,
+        (
+            [f"{row['share']:.0%}", _percent(row["top1"]), f"{row['within']:.3f}", f"{row['between']:.3f}",
+             f"{row['r2']:.3f}", f"{row['r2_cls']:.3f}", f"{row['verdict']}, {row['phases']}"]
+            for row in rows
+        ),
+    )  # fmt: skip
+
+
+def _ablation(rows: Rows) -> str:
+    head = ("", "R2, last layer", "R2 of cls", "recovered")
+    return _table(
+        head,
+        (
+            [row["row"], "as above" if row["row"] == TUNED else _spread(row["r2_by_seed"]),
+             "as above" if row["row"] == TUNED else _spread(row["r2_cls_by_seed"]),
+             _spread(row["recovered_by_seed"], _percent)]
+            for row in rows
+        ),
+    )  # fmt: skip
+
+
+def _k_curve(rows: Rows) -> str:
+    head = ("width", "k", "phases", "R2, last layer", "recovered", "parameters of blocks", "useful k", "suggested k")
+    return _table(
+        head,
+        (
+            [str(row["width"]), str(row["k"]), row["phases"], f"{row['r2']:.3f}", _percent(row["recovered"]),
+             f"{row['parameters']:,}", str(row["useful_k"]), str(row["suggested_k"])]
+            for row in rows
+        ),
+    )  # fmt: skip
+
+
+def _gallery(rows: Rows) -> str:
+    head = ("teacher", "top-1", "structure", "three phases", "suggested k", "cosine within", "between")
+    return _table(
+        head,
+        (
+            [row["model"], "" if row["top1"] is None else _percent(row["top1"]), row["verdict"], row["phases"],
+             str(row["suggested_k"]), f"{row['within']:.3f}", f"{row['between']:.3f}"]
+            for row in rows
+        ),
+    )  # fmt: skip
+
+
+TABLES = {
+    "stochastic-depth": _stochastic_depth,
+    "partitions": _partitions,
+    "emergence": _emergence,
+    "ablation": _ablation,
+    "k-curve": _k_curve,
+    "gallery": _gallery,
+}
+
+
+def _study(name: str) -> str:
+    folder = KEPT / name
+    if not (folder / "result.json").exists():
+        return f"## {TITLES[name]}\n\n**The paper.** {PAPER[name]}\n\n**Here.** Not run at this size yet.\n"
+    found = json.loads((folder / "result.json").read_text())
+    size, claim, jobs = found["size"], found["claim"], found["jobs"]
+    taken = sum(job["seconds"] for job in jobs if job["seconds"] is not None)
+    failed = [job["job"] for job in jobs if job["failed"] is not None]
+    return "\n".join(
+        (
+            f"## {TITLES[name]}\n",
+            f"**The paper.** {PAPER[name]}\n",
+            f'**Here** "{claim["text"]}" {HELD[claim["held"]]}: {claim["evidence"]}.\n',
+            TABLES[name](found["summary"]),
+            f"![{TITLES[name]}](results/{name}/{name}.svg)\n",
+            f"`raptor study {name} --data {found['data']} --out runs/studies`: {size['depth']}-layer ViTs of width "
+            f"{size['width']}, {size['teacher_steps']:,} steps of {size['teacher_batch']} images; Raptors of "
+            f"{size['student_steps']} + {size['student_steps']} steps of {size['student_batch']}; n = "
+            f"{found['images']:,} held-out images, seeds {', '.join(map(str, size['seeds']))}; {len(jobs)} jobs of "
+            f"{taken:,.0f} s together on one core with other work beside it, models of other studies included"
+            f"{'' if not failed else '; failed: ' + ', '.join(failed)}.\n",
+        )
+    )
+
+
+def page() -> str:
+    """Return the page as the kept files are now."""
+    return "\n".join((HEAD, *(_study(name) for name in TABLES)))
+
+
+if __name__ == "__main__":
+    (DOCS / "results.md").write_text(page())
