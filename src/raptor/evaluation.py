@@ -24,7 +24,15 @@ FEW = 64  # images on which bits a parameter are counted
 
 @dataclass(frozen=True)
 class Share:
-    """A number with its 95% bootstrap interval over images."""
+    """A number with its 95% bootstrap interval over images.
+
+    Parameters
+    ----------
+    value
+        The number.
+    ci
+        Low and high end of the interval.
+    """
 
     value: float
     ci: tuple[float, float]

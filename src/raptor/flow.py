@@ -149,7 +149,13 @@ def rollout(
 
 
 class Stitched:
-    """One flow up to a layer, another after it."""
+    """One flow up to a layer, another after it.
+
+    Parameters
+    ----------
+    first, second, at
+        As in `stitch`.
+    """
 
     def __init__(self, first: DepthFlow, second: DepthFlow, at: int):
         self.first, self.second, self.at = first, second, at
@@ -170,7 +176,15 @@ class Stitched:
 
 
 def stitch(first: DepthFlow, second: DepthFlow, at: int) -> Stitched:
-    """Return the flow that follows `first` from layer 0 to `at` and `second` from `at` to its end."""
+    """Return the flow that follows `first` from layer 0 to `at` and `second` from `at` to its end.
+
+    Parameters
+    ----------
+    first, second
+        Flows of the same tokens and width.
+    at
+        The layer of the seam; with 0 only the embedding is `first`'s.
+    """
     if (first.layout, first.width) != (second.layout, second.width):
         raise LayoutError(
             f"only flows with the same tokens can be stitched, not {first.layout} of width {first.width} "

@@ -16,6 +16,16 @@ def inspect(teacher: Teacher) -> dict[str, Any]:
 
     `parameters` counts the whole module that was loaded, a classifier included; `flops` is one image from
     embedding to readout, a multiply-add being two.
+
+    Parameters
+    ----------
+    teacher
+        What `load_teacher` gave.
+
+    Returns
+    -------
+    dict
+        What `raptor inspect --json` prints.
     """
     parts, preprocessing = teacher.parts, teacher.preprocessing
     blank = torch.zeros(1, 3, *teacher.image_size, device=teacher.device)

@@ -15,6 +15,11 @@ class Phases:
     """A partition of the layers 1..L into contiguous phases.
 
     `Phases((7, 3, 2))` means the layers 1-7, 8-10 and 11-12. Layer 0, the embedding, is in none.
+
+    Parameters
+    ----------
+    lengths
+        Number of layers of each phase, each at least 1.
     """
 
     lengths: tuple[int, ...]

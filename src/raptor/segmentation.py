@@ -87,8 +87,16 @@ class Segmentation:
 
 
 @dataclass(frozen=True)
-class _Objective:
-    """`value(sums, lengths)` of a segment, and the score of k segments of a matrix whose values add up to `total`."""
+class Objective:
+    """What a partition is worth: the sum of what its segments are worth.
+
+    Parameters
+    ----------
+    value
+        `value(sums, lengths)` of segments: the sum of all similarities inside, and the number of layers, as arrays.
+    score
+        `score(total, k, matrix)`: what is reported of k segments of a matrix whose values add up to `total`.
+    """
 
     value: Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
     score: Callable[[float, int, NDArray[Any]], float]
@@ -100,13 +108,13 @@ def _between(total: float, k: int, matrix: NDArray[Any]) -> float:
     return 1 + total / distance if distance > 0 else 0.0
 
 
-OBJECTIVES: dict[str, _Objective] = {
+OBJECTIVES: dict[str, Objective] = {
     # Mean over layers of a layer's mean similarity to its own phase; it gives the paper's cuts.
-    "weighted": _Objective(lambda sums, n: sums / n, lambda total, k, matrix: total / len(matrix)),
+    "weighted": Objective(lambda sums, n: sums / n, lambda total, k, matrix: total / len(matrix)),
     # Mean over phases of the mean similarity inside, the formula as the paper prints it.
-    "mean": _Objective(lambda sums, n: sums / n**2, lambda total, k, matrix: total / k),
+    "mean": Objective(lambda sums, n: sums / n**2, lambda total, k, matrix: total / k),
     # Contiguous maximum cut: minus the distance inside phases, scored as the share that lies between them.
-    "cut": _Objective(lambda sums, n: sums - n**2, _between),
+    "cut": Objective(lambda sums, n: sums - n**2, _between),
 }
 
 

@@ -66,6 +66,13 @@ class Rotation(ToyFlow):
     Speed at step l is angles[l]; the cosine of layers l and m is the cosine of the angle between
     them; norms stay. With equal angles this is a plain rotation, with uneven ones a drift of uneven
     pace, which has no phases however it is cut.
+
+    Parameters
+    ----------
+    angles
+        In radians, one a step.
+    width, layout
+        As in `ToyFlow`; the width is even.
     """
 
     def __init__(self, angles: Sequence[float], width: int = 8, layout: TokenLayout = SMALL):
@@ -83,6 +90,13 @@ class Contraction(ToyFlow):
     """Draw every token towards one fixed point: x -> c + rate (x - c), c = (1, ..., 1).
 
     A perturbation d at layer l is rate^(L-l) d at the end.
+
+    Parameters
+    ----------
+    depth, width, layout
+        As in `ToyFlow`.
+    rate
+        What is left of the distance after a step.
     """
 
     def __init__(self, depth: int, rate: float, width: int = 8, layout: TokenLayout = SMALL):
@@ -95,7 +109,15 @@ class Contraction(ToyFlow):
 
 
 class Diagonal(ToyFlow):
-    """Multiply feature i by `eigenvalues[i]` at every step: a linear flow of known spectrum."""
+    """Multiply feature i by `eigenvalues[i]` at every step: a linear flow of known spectrum.
+
+    Parameters
+    ----------
+    depth, layout
+        As in `ToyFlow`.
+    eigenvalues
+        One a feature, so that they decide the width.
+    """
 
     def __init__(self, depth: int, eigenvalues: Sequence[float], layout: TokenLayout = SMALL):
         super().__init__(depth, len(eigenvalues), layout)
@@ -119,6 +141,8 @@ class Planted(ToyFlow):
         S for the layers 0..L, positive semi-definite with a diagonal of ones.
     copies
         Length of z; the width is `copies` x (L+1).
+    layout
+        As in `ToyFlow`.
     """
 
     def __init__(self, similarity: Float[Tensor, "layers layers"], copies: int = 4, layout: TokenLayout = SMALL):
@@ -145,6 +169,13 @@ def phase_similarity(phases: Phases, within: float = 0.95, between: float = 0.4)
 
     Layer 0 belongs to no phase. Similarity does not decay with distance inside a phase, which is what
     tells phases from drift.
+
+    Parameters
+    ----------
+    phases
+        Where depth is cut.
+    within, between
+        Similarity of two layers of one phase, and of two.
     """
     block = torch.tensor([-1] + [phases.block_of(layer) for layer in range(1, phases.depth + 1)])
     similarity = torch.full((len(block), len(block)), between, dtype=torch.float64)

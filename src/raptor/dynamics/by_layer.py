@@ -11,7 +11,12 @@ from raptor.resampling import BinnedMean
 class ByLayer:
     """A measure by layer and token group: its mean over images and tokens, with a 95% interval over images.
 
-    `mean[group]`, `low[group]` and `high[group]` have one number a layer.
+    Parameters
+    ----------
+    mean, low, high
+        By group, one number a layer.
+    n, seed
+        Number of images; seed of the bootstrap.
     """
 
     mean: dict[str, list[float]]

@@ -115,7 +115,17 @@ HELD = 2**28  # bytes of states that are held at a time
 
 @torch.no_grad()
 def observe(flow: DepthFlow, images: Iterable[Any], *measures: Measure) -> None:
-    """Run a flow over images once and give all motions to all measures; a few images are held at a time."""
+    """Run a flow over images once and give all motions to all measures; a few images are held at a time.
+
+    Parameters
+    ----------
+    flow
+        Teacher, surrogate or toy.
+    images
+        Batches of pixels, or whatever `load_images` gives.
+    *measures
+        What takes in the motion of every batch; each is asked for its result afterwards.
+    """
     rows = max(1, HELD // (4 * trajectory_size(flow)))
     keep_freed_memory()  # states, directions and updates of every batch are as large as those of the last
     team = team_of(images)

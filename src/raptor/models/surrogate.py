@@ -118,5 +118,11 @@ def build_raptor(
 
 
 def build_surrogate(teacher: Teacher, phases: Phases, kind: str = "teacher", **options: Any) -> Surrogate:
-    """Make an untrained surrogate of a teacher; arguments are those of `build_raptor`."""
+    """Make an untrained surrogate of a teacher.
+
+    Parameters
+    ----------
+    teacher, phases, kind, **options
+        As in `build_raptor`.
+    """
     return Surrogate(teacher, build_raptor(teacher, phases, kind, **options))

@@ -115,4 +115,5 @@ def tasks_of(images: Any, names: Sequence[str] | None = None, eigen_crop: bool =
 def check_targets(task: Task, batch: Batch, what: str) -> None:
     """Raise where images that a task is selected or reported on do not have what it takes."""
     if getattr(batch, task.target) is None:
-        raise DataError(f"the images to {what} on have no {NEEDS[task.name]}, which the task {task.name} takes")
+        needed = NEEDS.get(task.name, task.target)  # a task of somebody's own has no row there
+        raise DataError(f"the images to {what} on have no {needed}, which the task {task.name} takes")
