@@ -13,6 +13,12 @@ def one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
+def printable(text: str) -> str:
+    """Return text from outside as a terminal may show it: what would move the cursor or hide something is escaped."""
+    shown = (letter if letter.isprintable() or letter in "\n\t" else ascii(letter)[1:-1] for letter in text)
+    return "".join(shown)
+
+
 class RaptorError(Exception):
     """Base of everything that a user's input can cause."""
 

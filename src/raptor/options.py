@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
@@ -11,12 +12,21 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
-from raptor.errors import OptionError
+from raptor.errors import OptionError, printable
 from raptor.processes import is_first_process
 from raptor.run import to_json
 
 Option = typer.Option
+
+
+class Screen(Console):
+    """A console on which text from outside cannot move the cursor or change colours."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return text with what a terminal would obey escaped."""
+        return super().render_str(printable(text), **options)
 
 
 @dataclass(frozen=True)
@@ -51,7 +61,7 @@ class Common:
     @property
     def progress(self) -> Console:
         """Where progress goes: stderr, or nowhere; of several processes the first alone speaks."""
-        return Console(stderr=True, quiet=self.quiet or not is_first_process())
+        return Screen(stderr=True, quiet=self.quiet or not is_first_process())
 
     def show(self, result: dict[str, Any], text: Callable[[Console], None]) -> None:
         """Print a result: as JSON, or by `text` for a person."""
@@ -60,7 +70,7 @@ class Common:
         if self.json:
             print(to_json(result))
         elif not self.quiet:
-            text(Console())
+            text(Screen())
 
 
 @dataclass(frozen=True)
@@ -85,7 +95,7 @@ def numbers(text: str, option: str) -> list[float]:
 def counts(text: str, option: str) -> list[int]:
     """Read a list such as `2,3,4`."""
     found = numbers(text, option)
-    if not all(value >= 1 and value == int(value) for value in found):
+    if not all(1 <= value < math.inf and value == int(value) for value in found):
         raise OptionError(f"{option} takes whole numbers from 1 on, with commas between them, not {text!r}")
     return [int(value) for value in found]
 

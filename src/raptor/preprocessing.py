@@ -6,6 +6,7 @@ processors need torchvision.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from raptor.errors import OptionError
+from raptor.errors import OptionError, one_line
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -23,6 +24,19 @@ IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
 Size = tuple[int, int]
+
+MOST_PIXELS = 2**15  # of an edge that a model is given
+LARGEST = 2**26  # pixels of an image that is resized as a whole
+
+
+def _is_size(value: Any) -> bool:
+    pair = isinstance(value, tuple) and len(value) == 2
+    return pair and all(isinstance(edge, int) and 1 <= edge <= MOST_PIXELS for edge in value)
+
+
+def _are_numbers(values: Any, n: int) -> bool:
+    several = isinstance(values, tuple) and len(values) == n
+    return several and all(isinstance(value, (int, float)) and math.isfinite(value) for value in values)
 
 
 @dataclass(frozen=True)
@@ -60,11 +74,31 @@ class Preprocessing:
     scale: float = 1 / 255
     source: str = "the ImageNet default; the model brought no preprocessing of its own"
 
+    def __post_init__(self) -> None:
+        if not _is_size(self.crop) or not (self.resize is None or _is_size(self.resize)):
+            raise OptionError(
+                f"images are cropped and resized to (height, width), each from 1 to {MOST_PIXELS} pixels, not to "
+                f"{self.crop!r} and {self.resize!r}"
+            )
+        if self.fit not in ("cover", "squash") or self.rounding not in ("down", "nearest"):
+            raise OptionError(
+                f"fit is cover or squash and rounding down or nearest, not {self.fit!r} and {self.rounding!r}"
+            )
+        if not isinstance(self.resample, int) or not 0 <= self.resample <= 5:
+            raise OptionError(f"resample is one of PIL's filters 0 to 5, not {self.resample!r}")
+        if not (_are_numbers(self.mean, 3) and _are_numbers(self.std, 3) and _are_numbers((self.scale,), 1)):
+            raise OptionError(
+                f"mean and std are three numbers and scale is one, not {self.mean!r}, {self.std!r} and {self.scale!r}"
+            )
+
     @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> Preprocessing:
-        """Return what `dataclasses.asdict` and JSON have made lists of."""
-        given: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in fields.items()}
-        return cls(**given)
+    def from_json(cls, fields: Any) -> Preprocessing:
+        """Return what `dataclasses.asdict` and JSON have made lists of; whatever else there is, is an `OptionError`."""
+        try:
+            given: dict[str, Any] = {n: tuple(each) if isinstance(each, list) else each for n, each in fields.items()}
+            return cls(**given)
+        except (TypeError, AttributeError) as error:
+            raise OptionError(f"this is no preprocessing of images: {one_line(error)}") from error
 
     def at(self, size: Size) -> Preprocessing:
         """Return the same preprocessing for another crop, the resize scaled in proportion."""
@@ -104,11 +138,20 @@ class Preprocessing:
 
     def box(self, image: Image, resample: int | None = None) -> Image:
         """Resize and crop; what lies outside the image is black."""
-        size = (image.height, image.width)
-        if (target := self.resized(size)) != size:
-            image = image.resize((target[1], target[0]), resample=self.resample if resample is None else resample)
-        top, left = self.offset(target)
-        return image.crop((left, top, left + self.crop[1], top + self.crop[0]))
+        size, used = (image.height, image.width), self.resample if resample is None else resample
+        target = self.resized(size)
+        (top, left), (height, width) = self.offset(target), self.crop
+        if target != size and target[0] * target[1] > LARGEST:
+            # Of an image of 10x20000 no more is resized than the crop shows.
+            upper, before = max(top, 0), max(left, 0)
+            lower, after = min(top + height, target[0]), min(left + width, target[1])
+            down, across = size[0] / target[0], size[1] / target[1]
+            seen = (before * across, upper * down, min(after * across, size[1]), min(lower * down, size[0]))
+            image = image.resize((after - before, lower - upper), resample=used, box=seen)
+            top, left = top - upper, left - before
+        elif target != size:
+            image = image.resize((target[1], target[0]), resample=used)
+        return image.crop((left, top, left + width, top + height))
 
     def normalize(self, pixels: Float[Tensor, "*batch 3 height width"]) -> Float[Tensor, "*batch 3 height width"]:
         """Normalise scaled pixels."""

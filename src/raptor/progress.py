@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from raptor.errors import printable
 from raptor.processes import team_of
 
 PATIENCE = 2.0  # seconds before a bar appears
@@ -29,10 +30,10 @@ class Bar:
 
     def __init__(self, total: int, description: str, console: Console):
         self._bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn(),
-            console=console, transient=True,
+            TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), _Rate(),
+            TimeRemainingColumn(), console=console, transient=True,
         )  # fmt: skip
-        self._task = self._bar.add_task(description, total=total)
+        self._task = self._bar.add_task(printable(description), total=total)
         self._since, self._shown = time.monotonic(), False
 
     def __enter__(self) -> Bar:

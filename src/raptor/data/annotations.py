@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from raptor.data.decode import DamagedImage, opened
 from raptor.data.records import Mask
-from raptor.errors import DataError, one_line
+from raptor.errors import DataError
 from raptor.preprocessing import Preprocessing, Size
 
 UNLABELLED = 255
@@ -60,12 +61,14 @@ def read_depth(
 
 def _read(path: Path) -> NDArray[Any]:
     try:
-        with Image.open(path) as image:
-            if image.mode not in ("L", "P", "1", "I", "I;16", "I;16B"):
-                raise DataError(f"the mask {str(path)!r} is a picture in {image.mode}; class ids are one channel")
-            return np.asarray(image)
-    except OSError as error:
-        raise DataError(f"the mask {str(path)!r} cannot be read: {one_line(error)}") from error
+        with opened(path) as image:
+            image.load()
+            mode, ids = image.mode, np.asarray(image)
+    except DamagedImage as error:
+        raise DataError(f"the mask {str(path)!r} cannot be read: {error}") from error
+    if mode not in ("L", "P", "1", "I", "I;16", "I;16B"):
+        raise DataError(f"the mask {str(path)!r} is a picture in {mode}; class ids are one channel")
+    return ids
 
 
 def _check_size(values: NDArray[Any], size: Size, named: str, what: str) -> None:

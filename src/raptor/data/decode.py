@@ -2,17 +2,58 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import stat
 import warnings
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from raptor.errors import one_line
+
+# What photographs and masks are kept in. PIL reads some forty formats, whatever a file is called, and one of them,
+# EPS, is a program that it hands to Ghostscript.
+FORMATS = frozenset({"JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM", "JPEG2000", "AVIF"})
+
 
 class DamagedImage(Exception):
     """An image that cannot be decoded; the message says why."""
+
+
+@cache
+def _formats() -> tuple[str, ...]:
+    """Return those of the formats that the installed PIL reads."""
+    Image.init()
+    return tuple(sorted(FORMATS & set(Image.OPEN)))
+
+
+@contextlib.contextmanager
+def opened(source: Path | bytes) -> Iterator[Image.Image]:
+    """Open an image that may come from anybody; whatever goes wrong in it becomes a `DamagedImage`."""
+    try:
+        with warnings.catch_warnings():
+            # Decoders warn of metadata that nobody asked for. A decompression bomb is a warning up to twice the limit
+            # and an error above: refuse both.
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            if isinstance(source, Path) and not stat.S_ISREG(source.stat().st_mode):
+                raise DamagedImage("not a file")  # a pipe would be waited for
+            with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=_formats()) as image:
+                yield image
+    except DamagedImage:
+        raise
+    except (FileNotFoundError, PermissionError) as error:
+        raise DamagedImage(error.strerror or str(error)) from error
+    except UnidentifiedImageError as error:
+        raise DamagedImage("not an image") from error
+    except Exception as error:
+        # Decoders of many formats raise almost anything on hostile bytes.
+        raise DamagedImage(one_line(error)) from error
 
 
 def decode(source: Path | bytes | NDArray[np.uint8]) -> Image.Image:
@@ -22,20 +63,8 @@ def decode(source: Path | bytes | NDArray[np.uint8]) -> Image.Image:
     """
     if isinstance(source, np.ndarray):
         return Image.fromarray(source)
-    try:
-        with warnings.catch_warnings():
-            # A decompression bomb is a warning up to twice the limit and an error above: refuse both.
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            warnings.filterwarnings("ignore", message=".*EXIF.*")
-            with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source) as image:
-                return _to_rgb(ImageOps.exif_transpose(image))
-    except (FileNotFoundError, PermissionError) as error:
-        raise DamagedImage(error.strerror or str(error)) from error
-    except UnidentifiedImageError as error:
-        raise DamagedImage("not an image") from error
-    except Exception as error:
-        # Decoders of some thirty formats raise almost anything on hostile bytes.
-        raise DamagedImage(f"{type(error).__name__}: {error}") from error
+    with opened(source) as image:
+        return _to_rgb(ImageOps.exif_transpose(image))
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:

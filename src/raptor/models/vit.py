@@ -18,6 +18,10 @@ from torch.nn import functional as F
 from raptor.errors import OptionError
 from raptor.tokens import TokenLayout
 
+# More than any ViT has: a description may come from anybody.
+MOST = {"image_size": 10_000, "patch_size": 10_000, "depth": 1000, "width": 100_000, "heads": 1000, "n_register": 1000,
+        "n_classes": 1_000_000}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class ViTConfig:
@@ -56,6 +60,12 @@ class ViTConfig:
     layer_scale: float | None = None
 
     def __post_init__(self) -> None:
+        for name, most in MOST.items():
+            value, least = getattr(self, name), int(name not in ("n_register", "n_classes"))
+            if not isinstance(value, int) or not least <= value <= most:
+                raise OptionError(f"{name} is a whole number from {least} to {most:,}, not {value!r}")
+        if not 0 < self.mlp_ratio <= 100:
+            raise OptionError(f"mlp_ratio {self.mlp_ratio} is not in (0, 100]")
         if self.image_size % self.patch_size:
             raise OptionError(f"image_size {self.image_size} is no multiple of patch_size {self.patch_size}")
         if self.width % self.heads:

@@ -42,13 +42,20 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         if isinstance(content, dict) and isinstance(content.get(name), dict):
             content = content[name]
     named = isinstance(content, dict) and all(isinstance(name, str) for name in content)
-    if not named or not all(isinstance(value, Tensor) and not value.is_sparse for value in content.values()):
+    if not named or not all(isinstance(value, Tensor) and _is_plain(value) for value in content.values()):
         raise WeightsError(f"{str(path)!r} does not hold a state dict: names with tensors")
     return content
 
 
-def load_strictly(model: nn.Module, state: dict[str, Tensor], source: Path) -> nn.Module:
-    """Load a state dict that must fit exactly; otherwise name the first key that does not."""
+def _is_plain(value: Tensor) -> bool:
+    """Whether a tensor is numbers that the file holds: one number may claim to be a tensor of any shape."""
+    if value.is_meta or value.is_quantized or value.layout != torch.strided:
+        return False
+    return value.numel() * value.element_size() <= value.untyped_storage().nbytes()
+
+
+def check_fit(model: nn.Module, state: dict[str, Tensor], source: Path) -> None:
+    """Raise where a state dict does not fit a model exactly, with the first key that does not."""
     wanted = model.state_dict()
     for key, value in wanted.items():
         if key not in state:
@@ -61,6 +68,11 @@ def load_strictly(model: nn.Module, state: dict[str, Tensor], source: Path) -> n
     for key in state:
         if key not in wanted:
             raise WeightsError(f"weights {str(source)!r} are of another architecture: {key!r} is not in the model")
+
+
+def load_strictly(model: nn.Module, state: dict[str, Tensor], source: Path) -> nn.Module:
+    """Load a state dict that must fit exactly; otherwise name the first key that does not."""
+    check_fit(model, state, source)
     model.load_state_dict(state)
     return model
 

@@ -80,6 +80,8 @@ class Parts:
 
 Adapter = Callable[[nn.Module, Size | None], Parts]
 
+MOST_PATCHES = 100_000  # of an image: what is larger is a mistake, and would be met as a lack of memory
+
 
 def as_image_size(value: object) -> Size | None:
     """Return (height, width) of one whole number or of two; None stays."""
@@ -102,7 +104,13 @@ def patch_grid(image_size: Size, patch_size: Size) -> Size:
             f"an image of {image_size[0]}x{image_size[1]} does not divide into patches of "
             f"{patch_size[0]}x{patch_size[1]}; the nearest size that does is {near[0]}x{near[1]}"
         )
-    return image_size[0] // patch_size[0], image_size[1] // patch_size[1]
+    grid = (image_size[0] // patch_size[0], image_size[1] // patch_size[1])
+    if grid[0] * grid[1] > MOST_PATCHES:
+        raise ImageSizeError(
+            f"an image of {image_size[0]}x{image_size[1]} has {grid[0] * grid[1]:,} patches; at most {MOST_PATCHES:,} "
+            "are taken"
+        )
+    return grid
 
 
 class Teacher(nn.Module):
