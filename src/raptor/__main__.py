@@ -7,6 +7,8 @@ import sys
 
 def main() -> None:
     """Run the command line: 0 success, 2 a user's mistake in one line on stderr, 130 Ctrl-C."""
+    if hasattr(sys.stdout, "reconfigure"):  # names of files may hold what the terminal's encoding does not
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = _run(sys.argv[1:] or ["--help"])
     except BaseException as error:
@@ -27,7 +29,7 @@ def _run(arguments: list[str]) -> int:
     import typer
 
     from raptor.cli import run_command
-    from raptor.errors import RaptorError
+    from raptor.errors import RaptorError, printable
 
     # What typer raises for a wrong call, found through its public child: it has moved between typer's releases.
     usage_error: type[Exception] = typer.BadParameter.__mro__[1]
@@ -41,7 +43,7 @@ def _run(arguments: list[str]) -> int:
         if "--debug" in arguments:
             raise
         message = str(error) if isinstance(error, RaptorError) else getattr(error, "format_message", error.__str__)()
-        print(f"error: {' '.join(message.split())}", file=sys.stderr)
+        print(f"error: {printable(' '.join(message.split()))}", file=sys.stderr)
         return 2
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from safetensors import SafetensorError
 
@@ -52,6 +53,16 @@ def replacing(path: Path) -> Iterator[Path]:
         raise OutputError(f"cannot write to {str(path)!r}: {one_line(error)}") from error
     finally:
         shutil.rmtree(made, ignore_errors=True)
+
+
+def read_json(path: Path) -> Any:
+    """Return what a JSON file holds; whatever is wrong with its content is a ValueError."""
+    if path.exists() and not path.is_file():
+        raise ValueError("it is no file")  # a pipe would be waited for
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
 
 
 def _umask() -> int:

@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 
 from raptor import __version__
 from raptor.errors import OptionError, OutputError
-from raptor.files import writing
+from raptor.files import read_json, writing
 from raptor.processes import is_first_process, team
 
 SCHEMA = 1
@@ -49,14 +49,15 @@ def plain(value: Any) -> Any:
 
 
 def to_json(value: Any) -> str:
-    """Return JSON text that every reader accepts: no NaN, no Infinity."""
-    return json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=False)
+    """Return JSON text that every reader accepts: no NaN, no Infinity, and escapes for what UTF-8 cannot hold."""
+    text = json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=False)
+    return text.encode("utf-8", "backslashreplace").decode()  # names of files may be any bytes
 
 
 def read_result(folder: Path) -> dict[str, Any] | None:
     """Return the result that a run directory holds; None where there is none that can be read."""
     try:
-        found = json.loads((folder / "result.json").read_text())
+        found = read_json(folder / "result.json")
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from safetensors.torch import save
 
-from raptor.errors import WeightsError
-from raptor.files import writing
+from raptor.errors import OptionError, WeightsError
+from raptor.files import read_json, writing
 from raptor.models.vit import ViT, ViTConfig
-from raptor.models.weights import load_strictly, read_weights
+from raptor.models.weights import check_fit, load_strictly, read_weights
 from raptor.preprocessing import Preprocessing
 
 MODEL_TYPE = "raptor-vit"
@@ -36,8 +36,8 @@ def is_of_type(folder: Path, model_type: str = MODEL_TYPE) -> bool:
     """Tell whether a folder holds a model of a type of ours."""
     path = folder / "config.json"
     try:
-        found = json.loads(path.read_text()) if os.path.isfile(path) else None
-    except ValueError:
+        found = read_json(path) if os.path.isfile(path) else None
+    except (OSError, ValueError):
         return False
     return isinstance(found, dict) and found.get("model_type") == model_type
 
@@ -45,14 +45,16 @@ def is_of_type(folder: Path, model_type: str = MODEL_TYPE) -> bool:
 def load_vit(folder: Path) -> tuple[ViT, Preprocessing]:
     """Read what `save_vit` wrote."""
     try:
-        found: dict[str, Any] = json.loads((folder / "config.json").read_text())
+        found: dict[str, Any] = read_json(folder / "config.json")
         known = {field.name for field in fields(ViTConfig)}
         config = ViTConfig(**{name: value for name, value in found.items() if name in known})
         preprocessing = Preprocessing.from_json(found["preprocessing"])
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OptionError) as error:
         raise WeightsError(f"{str(folder / 'config.json')!r} does not describe a ViT of ours: {error}") from error
     weights = folder / "model.safetensors"
     state = {name: value.float() for name, value in read_weights(weights).items()}
+    with torch.device("meta"):
+        check_fit(ViT(config), state, weights)  # before memory is taken for what the configuration says
     model = load_strictly(ViT(config), state, weights)
     assert isinstance(model, ViT)
     return model, preprocessing
