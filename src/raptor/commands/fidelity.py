@@ -33,8 +33,7 @@ def fidelity_of(
         alone = load_teacher(source, common.size, device=common.device)
         if not isinstance(alone.module, RaptorModel):
             raise OptionError(f"{source!r} is no surrogate; give a directory that 'raptor distill --out' wrote")
-        provenance = alone.module.config.provenance
-        name = teacher or provenance["teacher"]["name"]
+        name = teacher or alone.module.teacher_name
         data = data_for(name, data, "fidelity is measured on images")
         head = alone.module.surrogate.teacher.linear
         surrogate = with_teacher(alone.module, load_teacher(name, alone.image_size, weights, head, common.device))

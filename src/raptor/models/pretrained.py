@@ -121,6 +121,17 @@ class RaptorModel(transformers.PreTrainedModel):
         return self.surrogate.head
 
     @property
+    def teacher_name(self) -> str:
+        """What the teacher that it was made from is called."""
+        name = self.config.provenance.get("teacher", {}).get("name")
+        if not isinstance(name, str):
+            raise WeightsError(
+                "the config.json of this surrogate does not say which teacher it was made from; fidelity takes one "
+                "with --teacher"
+            )
+        return name
+
+    @property
     def phases(self) -> Phases:
         """Which block makes which layer."""
         return self.surrogate.phases

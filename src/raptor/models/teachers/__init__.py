@@ -66,15 +66,14 @@ def _stitched(name: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
     from raptor.models.pretrained import RaptorModel, with_teacher
 
     folder, _, layer = name.rpartition("@")
-    alone = load_teacher(folder, dtype=dtype) if folder else None
-    if alone is None or not isinstance(alone.module, RaptorModel) or not layer.isdigit() or int(layer) > alone.depth:
+    counted = layer.isascii() and layer.isdigit() and len(layer) < 5
+    alone = load_teacher(folder, dtype=dtype) if folder and counted and not folder.startswith("stitch:") else None
+    if alone is None or not isinstance(alone.module, RaptorModel) or int(layer) > alone.depth:
         raise OptionError(
             f"a stitched model is stitch:SURROGATE@LAYER, a directory that distill wrote and a layer from 0 to its "
-            f"depth, not {name!r}"
+            f"depth, not {name[:200]!r}"
         )
-    teacher = load_teacher(
-        alone.module.config.provenance["teacher"]["name"], alone.image_size, weights, alone.linear, dtype=dtype
-    )
+    teacher = load_teacher(alone.module.teacher_name, alone.image_size, weights, alone.linear, dtype=dtype)
     return StitchedModel(with_teacher(alone.module, teacher), int(layer)), teacher.preprocessing
 
 

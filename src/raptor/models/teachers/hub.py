@@ -9,11 +9,12 @@ from typing import Any
 
 import torch
 
-from raptor.errors import ModelNotFoundError, OptionError, UnsupportedModelError, WeightsError, one_line
+from raptor.errors import ModelNotFoundError, OptionError, RaptorError, UnsupportedModelError, WeightsError, one_line
 from raptor.hub import HUB_ID, import_transformers, reachable, silence
 from raptor.models.store import SURROGATE_TYPE
 from raptor.models.teachers.adapt import ADAPTERS, supported
 from raptor.models.teachers.classifiers import CLASSIFIERS
+from raptor.models.teachers.untrusted import check_config, check_shards
 from raptor.models.weights import read_weights
 
 # Image and text in one: only the vision tower is kept.
@@ -45,6 +46,8 @@ def load(source: str, weights: Path | None, dtype: torch.dtype) -> Any:
 
     local = check_source(source)
     config = _config(source, local)
+    if weights is None:
+        check_shards(source, local)
     if config.model_type == SURROGATE_TYPE:
         if weights is not None:
             raise OptionError(f"{source!r} has its weights beside it and takes no others")
@@ -77,11 +80,13 @@ def load(source: str, weights: Path | None, dtype: torch.dtype) -> Any:
 
 def _config(source: str, local: bool) -> Any:
     """Read the configuration; code that a repository brings is never run."""
+    transformers = import_transformers()
     try:
         with silence():
-            return import_transformers().AutoConfig.from_pretrained(
-                source, local_files_only=local, trust_remote_code=False
-            )
+            check_config(transformers.PreTrainedConfig.get_config_dict(source, local_files_only=local)[0], source)
+            return transformers.AutoConfig.from_pretrained(source, local_files_only=local, trust_remote_code=False)
+    except RaptorError:
+        raise
     except OSError as error:
         raise ModelNotFoundError(_not_loaded(source, local, error)) from error
     except Exception as error:
@@ -94,7 +99,8 @@ def _config(source: str, local: bool) -> Any:
 def _model_class(config: Any) -> Any:
     """Return the class to load: with its classifier where the checkpoint has one, else the bare ViT."""
     transformers = import_transformers()
-    named = (config.architectures or [""])[0]
+    written = config.architectures
+    named = str(written[0]) if isinstance(written, list) and written else ""
     if not _is_known(named):
         mapping = transformers.AutoModel._model_mapping
         named = mapping[type(config)].__name__ if type(config) in mapping else ""
