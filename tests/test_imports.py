@@ -15,7 +15,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 LEVELS = {
     # values
     "errors": 0, "processes": 0, "tokens": 0, "phases": 0, "trajectory": 0, "flow": 0, "toy": 0, "preprocessing": 0,
-    "device": 0, "hub": 0, "files": 0, "memory": 0, "sharded": 0, "display": 0,
+    "device": 0, "hub": 0, "faults": 0, "files": 0, "memory": 0, "sharded": 0, "display": 0,
     # mathematics
     "resampling": 1, "complexity": 1, "levin": 1, "fidelity_by_layer": 1, "dynamics": 1, "cka": 1, "matrix": 1,
     "useful_k": 1,

@@ -30,6 +30,7 @@ def _run(arguments: list[str]) -> int:
 
     from raptor.cli import run_command
     from raptor.errors import RaptorError, printable
+    from raptor.faults import what_happened
 
     # What typer raises for a wrong call, found through its public child: it has moved between typer's releases.
     usage_error: type[Exception] = typer.BadParameter.__mro__[1]
@@ -39,10 +40,13 @@ def _run(arguments: list[str]) -> int:
         return stop.exit_code
     except typer.Abort:
         return 130
-    except (RaptorError, usage_error) as error:
-        if "--debug" in arguments:
+    except (RaptorError, usage_error, OSError, RuntimeError) as error:
+        if isinstance(error, (OSError, RuntimeError)):
+            message = what_happened(error)
+        else:
+            message = getattr(error, "format_message", error.__str__)()
+        if message is None or "--debug" in arguments:
             raise
-        message = str(error) if isinstance(error, RaptorError) else getattr(error, "format_message", error.__str__)()
         print(f"error: {printable(' '.join(message.split()))}", file=sys.stderr)
         return 2
 

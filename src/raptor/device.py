@@ -54,6 +54,16 @@ def resolve_device(device: str | torch.device) -> torch.device:
     return _of_this_process(resolved)
 
 
+def varies(device: torch.device) -> str | None:
+    """Return what a device cannot promise; None for a CPU, on which the same seed gives the same numbers again."""
+    if device.type == "cpu":
+        return None
+    return (
+        f"{device.type} does not add up in a fixed order: the same seed gives the same numbers but for rounding, and "
+        "trainings drift apart by it; --device cpu repeats exactly"
+    )
+
+
 def _of_this_process(device: torch.device) -> torch.device:
     """Give each of several processes of one machine a GPU of its own, and make it the current one."""
     if device.type == "cuda":

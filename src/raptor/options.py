@@ -63,6 +63,13 @@ class Common:
         """Where progress goes: stderr, or nowhere; of several processes the first alone speaks."""
         return Screen(stderr=True, quiet=self.quiet or not is_first_process())
 
+    def warn(self) -> None:
+        """Say so where the device cannot promise the same numbers again."""
+        from raptor.device import resolve_device, varies
+
+        if (said := varies(resolve_device(self.device))) is not None:
+            self.progress.print(f"note: {said}", markup=False, highlight=False)
+
     def show(self, result: dict[str, Any], text: Callable[[Console], None]) -> None:
         """Print a result: as JSON, or by `text` for a person."""
         if not is_first_process():
@@ -131,9 +138,10 @@ def verb(function: Callable[..., None]) -> Callable[..., None]:
             name: group(**{field.name: given.pop(field.name) for field in fields(group)})
             for name, group in groups.items()
         }
-        if "loading" in made:
-            made["loading"] = asdict(made["loading"])
         parse_size(made["common"].image_size)  # a mistake is one whether or not the verb needs the option
+        if "loading" in made:  # the verb runs a model on images
+            made["loading"] = asdict(made["loading"])
+            made["common"].warn()
         function(**given, **made)
 
     command.__doc__ = function.__doc__

@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 
 from raptor import __version__
 from raptor.errors import OptionError, OutputError
-from raptor.files import read_json, writing
+from raptor.files import LOCK, explained, read_json, sweep, writing
 from raptor.processes import is_first_process, team
 
 SCHEMA = 1
@@ -100,8 +100,9 @@ class Run:
             with self._explained():
                 self._refuse_foreign(self.out)
                 self.out.mkdir(parents=True, exist_ok=True)
-                self._lock = FileLock(self.out / ".lock")
+                self._lock = FileLock(self.out / LOCK)
                 self._lock.acquire(timeout=0)
+                sweep(self.out)
         return self
 
     def begin(self) -> None:
@@ -114,9 +115,16 @@ class Run:
                 "command": sys.argv[1:],
                 "versions": versions(),
                 "machine": machine(),
+                "determinism": self._determinism(),
             }
             self.save("config.json", {"verb": self.verb, **about, **self.config})
         self._begun = True
+
+    def _determinism(self) -> str | None:
+        """Return what the device cannot promise; None where it repeats, or where the verb has none."""
+        from raptor.device import resolve_device, varies
+
+        return varies(resolve_device(self.config["device"])) if "device" in self.config else None
 
     def _refuse_foreign(self, out: Path) -> None:
         """Raise where a directory holds somebody's model or images, which a run would damage."""
@@ -135,21 +143,22 @@ class Run:
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except Timeout as error:
-            raise OutputError(
-                f"another run is writing to {str(self.out)!r}; wait for it or use another --out"
-            ) from error
-        except OSError as error:
-            raise OutputError(f"cannot write to {str(self.out)!r}: {error.strerror or error}") from error
+        assert self.out is not None
+        with explained(self.out):
+            try:
+                yield
+            except Timeout as error:
+                raise OutputError(
+                    f"another run is writing to {str(self.out)!r}; wait for it or use another --out"
+                ) from error
 
     @contextlib.contextmanager
     def file(self, name: str) -> Iterator[IO[bytes]]:
         """Open a file of the run directory for writing, atomically."""
         assert self.out is not None
         with self._explained():
-            (self.out / name).parent.mkdir(parents=True, exist_ok=True)
+            if (folder := (self.out / name).parent) != self.out:
+                folder.mkdir(exist_ok=True)  # never the run's own: it was there, and whoever removed it meant it
             with writing(self.out / name) as file:
                 yield file
 

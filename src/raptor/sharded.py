@@ -14,7 +14,7 @@ from filelock import FileLock
 from numpy.typing import NDArray
 
 from raptor.errors import OutputError, ResumeError, one_line
-from raptor.files import writing
+from raptor.files import LOCK, explained, writing
 
 ABOUT = "cache.json"  # written last: a cache that has it is whole
 PREFIX = "raptor-"  # of the files' names: those without it are left alone
@@ -101,13 +101,11 @@ def open_cache(folder: Path, about: dict[str, Any], filling: Filling, announce: 
     announce
         Told the size before anything is written.
     """
-    try:
+    with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / ".lock"):
+        with FileLock(folder / LOCK):
             if not (folder / ABOUT).exists():
                 _fill(folder, about, filling, announce)
-    except OSError as error:
-        raise OutputError(f"the cache {str(folder)!r} cannot be written: {one_line(error)}") from error
     try:
         found = json.loads((folder / ABOUT).read_text())
         differing = next((key for key, value in about.items() if found.get(key) != value), None)
@@ -133,7 +131,8 @@ def _fill(folder: Path, about: dict[str, Any], filling: Filling, announce: Calla
     announce(f"{filling.size} go to {folder} ({free / 1e9:.3g} GB are free)")
     if need > free:
         raise OutputError(
-            f"{filling.size} do not fit: {str(folder)!r} has {free / 1e9:.3g}; use fewer images, or {filling.otherwise}"
+            f"{filling.size} do not fit: the disk of {str(folder)!r} has {free / 1e9:.3g} left; make room, use fewer "
+            f"images, or {filling.otherwise}"
         )
     shards: list[dict[str, str]] = []
     for number, arrays in enumerate(_shards(filling)):

@@ -59,6 +59,7 @@ def demo(*, common: Common) -> None:
     from raptor.commands.pipeline import run_pipeline
     from raptor.selection import AUTO
 
+    common.warn()
     common = replace(common, out=common.out or Path("runs/demo"))
     loading = {"image_column": None, "label_column": None, "allow_damaged": False}
     result = run_pipeline("scenes", None, AUTO, "quick", (), common, None, loading)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 from raptor.commands.distilling import check_same, distill_model
@@ -22,6 +21,7 @@ from raptor.commands.probing import probe_model
 from raptor.commands.reporting import PAGE, answers, write_page
 from raptor.data import data_for, load_images, parse_source
 from raptor.errors import OptionError, OutputError, PipelineError, RaptorError, one_line
+from raptor.files import discard
 from raptor.flow import DepthFlow
 from raptor.models.teachers import SHIPPED_SURROGATES, load_teacher
 from raptor.options import Common
@@ -57,9 +57,10 @@ def run_pipeline(
         pipeline.load()
         run.begin()
         stages: list[dict[str, Any]] = []
-        for stage in pipeline.stages():
-            anew = {done["stage"] for done in stages if not (done["skipped"] or done["not_done"])}
-            stages.append(_do(stage, common.out / stage.name, bool(anew & set(stage.reads)), common))
+        planned = pipeline.stages()
+        for stage in planned:
+            reading = [common.out / other.name for other in planned if stage.name in other.reads]
+            stages.append(_do(stage, common.out / stage.name, reading, common))
         page = common.out / PAGE
         body = {"model": model, "data": data, "preset": preset, "stages": stages, "report": str(page),
                 "answer": answers([common.out])}  # fmt: skip
@@ -93,20 +94,19 @@ def _check_own(out: Path, config: dict[str, Any]) -> None:
     check_same(out, config)
 
 
-def _do(stage: Stage, folder: Path, anew: bool, common: Common) -> dict[str, Any]:
-    """Do a stage unless it is done and what it reads is as it was; return what became of it."""
+def _do(stage: Stage, folder: Path, reading: Sequence[Path], common: Common) -> dict[str, Any]:
+    """Do a stage unless it is done; return what became of it.
+
+    Directories of the stages that read it are discarded before it begins: a run that is killed after it must not find
+    there what was made of another result.
+    """
     began = time.perf_counter()
-    done = {
-        "stage": stage.name,
-        "skipped": not anew and read_result(folder) is not None,
-        "not_done": None,
-        "error": None,
-    }
+    done = {"stage": stage.name, "skipped": read_result(folder) is not None, "not_done": None, "error": None}
     if not done["skipped"]:
         common.progress.print(stage.name, markup=False, highlight=False)
-        if anew:
-            rmtree(folder, ignore_errors=True)
         try:
+            for other in reading:
+                discard(other)
             stage.work(folder)
         except NotHereError as reason:
             done["not_done"] = str(reason)

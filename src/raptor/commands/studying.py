@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 from raptor.commands.distilling import check_same
@@ -13,6 +12,7 @@ from raptor.commands.training import training_preprocessing
 from raptor.data import parse_source
 from raptor.device import resolve_device
 from raptor.errors import OptionError, OutputError
+from raptor.files import discard
 from raptor.options import Common
 from raptor.run import Run, plain
 from raptor.studies import STUDIES
@@ -55,7 +55,7 @@ def study(
         run.begin()
         jobs = STUDIES[name].jobs(setting)
         done = run_jobs(jobs, setting.root, announce)
-        rmtree(setting.states, ignore_errors=True)
+        discard(setting.states)
         summary = STUDIES[name].summarise(setting, done)
         body = {
             "study": name,

@@ -47,7 +47,8 @@ def train_model(
     pictures = load_images(source, preprocessing, training_split(split, eval_data), n, seed=common.seed, **loading)
     if epochs is not None:
         recipe = {**recipe, "steps": max(1, round(epochs * len(pictures) / recipe["batch_size"]))}
-    config = {"data": data, "images": len(pictures), "vit": vit, "recipe": recipe, "augmentation": augmentation}
+    config = {"data": data, "images": len(pictures), "device": common.device, "vit": vit, "recipe": recipe,
+              "augmentation": augmentation}  # fmt: skip
     first = is_first_process()
     with Run("train", config, common.out, common.seed) as run:
         _check_fresh(run, resume)

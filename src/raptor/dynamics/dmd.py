@@ -52,7 +52,9 @@ class Modes:
     def amplitudes(self, start: Float[Tensor, " width"] | None = None) -> Complex[Tensor, " rank"]:
         """Return how much of each mode is in a state, by default in the mean state at the first layer."""
         start = self.start if start is None else start
-        return torch.linalg.lstsq(self.modes, start.to(self.modes.dtype)[:, None]).solution[:, 0]
+        # On a CPU the default pivots by memory that nobody set: its last digits change from call to call.
+        driver = "gelsd" if self.modes.device.type == "cpu" else None
+        return torch.linalg.lstsq(self.modes, start.to(self.modes.dtype)[:, None], driver=driver).solution[:, 0]
 
     def step(self, states: Float[Tensor, "states width"]) -> Float[Tensor, "states width"]:
         """Predict the states of the next layer."""

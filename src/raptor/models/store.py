@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save
 
 from raptor.errors import OptionError, WeightsError
-from raptor.files import read_json, writing
+from raptor.files import explained, read_json, writing
 from raptor.models.vit import ViT, ViTConfig
 from raptor.models.weights import check_fit, load_strictly, read_weights
 from raptor.preprocessing import Preprocessing
@@ -23,7 +23,8 @@ SURROGATE_TYPE = "raptor"
 
 def save_vit(model: ViT, preprocessing: Preprocessing, folder: Path, dtype: torch.dtype = torch.float32) -> None:
     """Write `config.json` and `model.safetensors` into a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
+    with explained(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     config = {"model_type": MODEL_TYPE, **asdict(model.config), "preprocessing": asdict(preprocessing)}
     with writing(folder / "config.json") as file:
         file.write(json.dumps(config, indent=2).encode() + b"\n")

@@ -88,7 +88,7 @@ def provenance(subject: Subject) -> list[Table]:
          number(piece, "seconds", ",.1f"))
         for piece in subject.pieces
     ]  # fmt: skip
-    ran = [(_command(piece), _versions(piece.config), piece.config.get("machine", "")) for piece in subject.pieces]
+    ran = [(_command(piece), _versions(piece.config), _machine(piece.config)) for piece in subject.pieces]
     commands = [(Markup("<code>{}</code>").format(command), *rest) for command, *rest in dict.fromkeys(ran)]
     weights = [
         (piece.result["model"], Markup("<code>{}</code>").format(number(piece, "sha256")))
@@ -104,6 +104,10 @@ def provenance(subject: Subject) -> list[Table]:
 
 def _command(piece: Piece) -> str:
     return " ".join(["raptor", *map(str, piece.config.get("command", [piece.verb]))])
+
+
+def _machine(config: dict[str, Any]) -> str:
+    return "; ".join(str(config[name]) for name in ("machine", "determinism") if config.get(name))
 
 
 def _versions(config: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from raptor.errors import OutputError, ResumeError, one_line
+from raptor.errors import ResumeError, one_line
 from raptor.files import writing
 
 NAME = "checkpoint.pt"
@@ -30,15 +30,8 @@ class Checkpoint:
 
 def save(checkpoint: Checkpoint, out: Path) -> None:
     """Write the checkpoint; until it is whole, the one before stays."""
-    try:
-        with writing(out / NAME) as file:
-            torch.save(vars(checkpoint), file)
-    except (OSError, RuntimeError) as error:
-        # A full disk comes as either: torch's own writer notices that too little was written.
-        raise OutputError(
-            f"the checkpoint of step {checkpoint.step} cannot be written to {str(out)!r} ({one_line(error)}); the one "
-            "before it is whole: make room and go on with --resume"
-        ) from error
+    with writing(out / NAME) as file:
+        torch.save(vars(checkpoint), file)
 
 
 def load(out: Path, config: dict[str, Any]) -> Checkpoint | None:
@@ -49,7 +42,10 @@ def load(out: Path, config: dict[str, Any]) -> Checkpoint | None:
     try:
         found = Checkpoint(**torch.load(path, map_location="cpu", weights_only=True))
     except Exception as error:
-        raise ResumeError(f"the checkpoint {str(path)!r} cannot be read; remove it to start anew") from error
+        raise ResumeError(
+            f"the checkpoint {str(path)!r} is damaged ({one_line(error)}); put back a copy of it, or remove it to "
+            "start anew"
+        ) from error
     for key in sorted({*config, *found.config}):
         if config.get(key) != found.config.get(key):
             raise ResumeError(

@@ -18,6 +18,7 @@ from torch import Tensor
 from raptor.data.batch import Batch
 from raptor.data.images import Images
 from raptor.data.scene_images import SceneImages
+from raptor.files import explained
 from raptor.flow import rollout
 from raptor.models.raptor import Raptor
 from raptor.models.surrogate import Surrogate, build_surrogate
@@ -169,7 +170,8 @@ def distill(
 
         folder = None if out is None else out / name
         if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
+            with explained(folder):
+                folder.mkdir(parents=True, exist_ok=True)
         everything = {"phases": str(phases), "stage": name, "distillation": asdict(chosen), **identity, **(about or {})}
         if recipe.steps:
             seconds += fit(

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from raptor.errors import TrainingError
+from raptor.files import explained, sweep, writing
 from raptor.memory import keep_freed_memory
 from raptor.training import checkpoint
 from raptor.training.checkpoint import Checkpoint
@@ -93,6 +94,8 @@ def fit(
             optimizer.load_state_dict(state)
         first, spent = found.step, found.seconds
     kept = out if workers.main else None
+    if kept is not None:
+        sweep(kept)
     log = _Log(None if kept is None else kept / METRICS, first, watch if workers.main else None)
     workers.track(config)
     started = time.perf_counter() - spent
@@ -140,10 +143,9 @@ class _Log:
     def __init__(self, path: Path | None, first: int, watch: Watch | None):
         self.path, self.watch = path, watch
         if path is not None:
-            lines = path.read_text().splitlines(keepends=True) if path.exists() and first else []
-            path.write_text(
-                "".join(line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= first)
-            )
+            lines = path.read_text(errors="replace").splitlines(keepends=True) if path.exists() and first else []
+            with writing(path) as file:
+                file.writelines(line.encode() for line in lines if line.endswith("\n") and _step(line) <= first)
 
     def write(self, step: int, recipe: Recipe, seconds: float, **values: Tensor) -> dict[str, float]:
         line = {
@@ -154,11 +156,19 @@ class _Log:
             "images_per_second": round(step * recipe.batch_size / seconds, 2),
         }
         if self.path is not None:
-            with self.path.open("a") as file:
+            with explained(self.path), self.path.open("a") as file:
                 file.write(json.dumps(line) + "\n")
         if self.watch is not None:
             self.watch(line)
         return line
+
+
+def _step(line: str) -> float:
+    """Return the step that a line of the log is of; a damaged one is of none."""
+    try:
+        return float(json.loads(line)["step"])
+    except (ValueError, TypeError, KeyError):
+        return math.inf
 
 
 @contextmanager
