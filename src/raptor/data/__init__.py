@@ -134,7 +134,7 @@ def _open(text: str, image_column: str | None, label_column: str | None) -> dict
         def read() -> Records:
             from raptor.data.tables import open_parquet, read_table
 
-            return read_table(open_parquet(files), text, image_column, label_column)
+            return read_table(open_parquet(files), text, image_column, label_column, (files[0].parent,))
 
         return read
 
@@ -158,10 +158,11 @@ def _open(text: str, image_column: str | None, label_column: str | None) -> dict
 
 
 def _open_dataset(name: str, image_column: str | None, label_column: str | None) -> dict[str, Any]:
-    from raptor.data.tables import open_dataset, read_table
+    from raptor.data.tables import cache_folders, open_dataset, read_table
 
+    where = cache_folders()
     return {
-        known_split(split) or split: lambda table=table: read_table(table, name, image_column, label_column)
+        known_split(split) or split: lambda table=table: read_table(table, name, image_column, label_column, where)
         for split, table in open_dataset(name).items()
     }
 

@@ -17,6 +17,7 @@ from raptor.data.splits import known_split
 from raptor.errors import DataError, MissingDependencyError, one_line
 
 SPLITS = "splits.mat"  # beside the .mat file: which of its images are of which split
+MOST_VALUES = 2**32  # of an array of a file; the labelled file has 1.3e9
 
 
 @contextlib.contextmanager
@@ -28,8 +29,27 @@ def _opened(path: Path) -> Iterator[Any]:
     try:
         with h5py.File(path, "r") as file:
             yield file
-    except (OSError, KeyError) as error:
+    except (OSError, LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
         raise DataError(f"{str(path)!r} is no readable file of NYU Depth v2: {one_line(error)}") from error
+
+
+def _dataset(file: Any, name: str) -> Any:
+    """Return an array of a file; HDF5 knows arrays that lie in other files, anywhere, and those are refused."""
+    found = file[name]
+    if found.file.filename != file.filename or found.external or found.is_virtual:
+        raise ValueError(f"its {name!r} lies in another file")
+    if found.size > MOST_VALUES:
+        raise ValueError(f"its {name!r} has {found.size:,} values, too many")
+    return found
+
+
+def _record(image: Any, depth: Any, name: str) -> Record:
+    """Return an image of bytes with its depth in metres."""
+    if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
+        raise ValueError(f"an image has three channels of bytes, not {image.dtype} of shape {image.shape}")
+    if depth.shape != image.shape[:2] or depth.dtype.kind not in "fiu":
+        raise ValueError(f"a depth map has a number a pixel, not {depth.dtype} of shape {depth.shape}")
+    return Record(np.ascontiguousarray(image), None, name, None, np.ascontiguousarray(depth))
 
 
 @dataclass(frozen=True)
@@ -52,9 +72,8 @@ class LabelledRecords:
         where = self.indices[index]
         with _opened(self.path) as file:
             # MATLAB keeps columns first: (images, channels, width, height).
-            image = np.ascontiguousarray(file["images"][where].transpose(2, 1, 0))
-            depth = np.ascontiguousarray(file["depths"][where].T)
-        return Record(image, None, self.name_of(index), None, depth)
+            image, depth = _dataset(file, "images")[where].transpose(2, 1, 0), _dataset(file, "depths")[where].T
+            return _record(image, depth, self.name_of(index))
 
     def name_of(self, index: int) -> str:
         """Return the place within the file."""
@@ -75,21 +94,27 @@ class FileRecords(Files):
 
     def __getitem__(self, index: int) -> Record:
         with _opened(self.files[index]) as file:
-            image, depth = file["rgb"][:].transpose(1, 2, 0), file["depth"][:]
-        return Record(np.ascontiguousarray(image), None, self.name_of(index), None, depth)
+            image, depth = _dataset(file, "rgb")[:].transpose(1, 2, 0), _dataset(file, "depth")[:]
+            return _record(image, depth, self.name_of(index))
 
 
 def open_labelled(path: Path) -> dict[str, Callable[[], LabelledRecords]]:
     """Return how to read each split of the labelled file; without `splits.mat` beside it there are none."""
     with _opened(path) as file:
-        n = len(file["images"])
+        n = len(_dataset(file, "images"))
     listed = path.parent / SPLITS
     if not listed.is_file():
         return {"": partial(LabelledRecords, path, tuple(range(n)))}
     from scipy.io import loadmat
 
-    content = loadmat(listed)
-    parts = {name: content[f"{name}Ndxs"].ravel().astype(int) - 1 for name in ("train", "test")}
+    try:
+        content = loadmat(listed, variable_names=["trainNdxs", "testNdxs"])
+        parts = {name: content[f"{name}Ndxs"].ravel().astype(int) - 1 for name in ("train", "test")}
+    except Exception as error:  # its reader raises almost anything on hostile bytes
+        raise DataError(f"{str(listed)!r} does not list the images of splits: {one_line(error)}") from error
+    for indices in parts.values():
+        if indices.size and not 0 <= indices.min() <= indices.max() < n:
+            raise DataError(f"{str(listed)!r} names images that are not among the {n} of {str(path)!r}, from 1 on")
     return {name: partial(LabelledRecords, path, tuple(indices.tolist())) for name, indices in parts.items()}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from raptor.data.folders import image_files, split_folders
 from raptor.data.records import Files, Mask, Record
@@ -73,9 +73,10 @@ def _classes(root: Path) -> tuple[str, ...] | None:
     """Return the names of classes, where a file tells them."""
     listed = root / "classes.txt"
     if listed.is_file():
-        return tuple(line.strip() for line in listed.read_text().splitlines() if line.strip())
+        return tuple(line.strip() for line in listed.read_text(errors="replace").splitlines() if line.strip())
     if (root / ADE_NAMES).is_file():
-        rows = [line.split("\t") for line in (root / ADE_NAMES).read_text().splitlines()[1:] if line.strip()]
+        lines = (root / ADE_NAMES).read_text(errors="replace").splitlines()
+        rows = [line.split("\t") for line in lines[1:] if line.strip()]
         return tuple(row[-1].split(",")[0].strip() for row in rows)
     return None
 
@@ -84,7 +85,10 @@ def _open_voc(root: Path) -> Readers:
     pictures, masks, lists = (root / name for name in VOC_FOLDERS)
 
     def read(listed: Path) -> PairRecords:
-        names = listed.read_text().split()
+        names = listed.read_text(errors="replace").split()
+        for name in names:
+            if name != PurePath(name).name:
+                raise DataError(f"{str(listed)!r} names {name[:200]!r}, which is no plain name of an image")
         found = (tuple(pictures / f"{name}.jpg" for name in names), tuple(masks / f"{name}.png" for name in names))
         for path in (*found[0], *found[1]):
             if not path.is_file():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -117,22 +118,42 @@ class TableRecords:
     label_column: str | None
     classes: tuple[str, ...] | None
     name: str
+    folders: tuple[Path, ...]
     mask_classes: None = None
     n_mask_classes: None = None
 
     def __len__(self) -> int:
         return len(self.table)
 
+    @cached_property
+    def rows(self) -> Any:
+        """The columns that are needed: others may hold what cannot be decoded."""
+        return self.table.select_columns([name for name in (self.image_column, self.label_column) if name is not None])
+
     def __getitem__(self, index: int) -> Record:
-        row = self.table[index]
-        value, label = row[self.image_column], row[self.label_column] if self.label_column else None
+        row = self.rows[index]
+        value, label = row[self.image_column], None if self.label_column is None else row[self.label_column]
         content = value.get("bytes") if isinstance(value, dict) else value
         if content is None and isinstance(value, dict) and value.get("path"):
-            content = Path(value["path"])
+            content = self._beside(str(value["path"]), index)
         if isinstance(label, str) and self.classes is not None:
             label = self.classes.index(label)
         # An absent image is left to the decoder, which reports it as damaged with its row.
-        return Record(b"" if content is None else content, label, self.name_of(index))
+        return Record(b"" if content is None else content, None if label is None else int(label), self.name_of(index))
+
+    def _beside(self, path: str, index: int) -> Path:
+        """Return the file that a row names; a table from anybody may name files that are nobody's business."""
+        try:
+            found = (self.folders[0] / path).resolve()
+            inside = any(found.is_relative_to(folder.resolve()) for folder in self.folders)
+        except (OSError, RuntimeError, ValueError):  # what no file can be called, and links in a circle
+            inside = False
+        if not inside:
+            raise DataError(
+                f"{self.name_of(index)} names the file {path[:200]!r}; images are in the table or in files below "
+                f"{str(self.folders[0])!r}"
+            )
+        return found
 
     def name_of(self, index: int) -> str:
         """Return the row of the table."""

@@ -15,6 +15,7 @@ from raptor.hub import reachable
 # Guesses, in this order, where a table does not say which column is which.
 IMAGE_NAMES = ("image", "img", "jpg", "png", "picture", "photo")
 LABEL_NAMES = ("label", "labels", "fine_label", "class", "target", "cls")
+MOST_CLASSES = 100_000  # larger numbers are no classes but ids of something else
 
 
 def open_parquet(files: list[Path]) -> Any:
@@ -47,6 +48,14 @@ def open_dataset(name: str) -> dict[str, Any]:
         ) from error
 
 
+def cache_folders() -> tuple[Path, ...]:
+    """Return where data sets of the hub have their files on this machine."""
+    import datasets
+    from huggingface_hub import constants
+
+    return Path(datasets.config.HF_DATASETS_CACHE), Path(constants.HF_HUB_CACHE)
+
+
 def _reason(error: Exception) -> str:
     return one_line(error.__cause__ or error)
 
@@ -66,8 +75,10 @@ def _silence() -> Iterator[None]:
         datasets.enable_progress_bars()
 
 
-def read_table(table: Any, name: str, image_column: str | None, label_column: str | None) -> Records:
-    """Find the columns of a table, and leave its images undecoded."""
+def read_table(
+    table: Any, name: str, image_column: str | None, label_column: str | None, folders: tuple[Path, ...]
+) -> Records:
+    """Find the columns of a table, and leave its images undecoded; files that it names lie in one of `folders`."""
     import datasets
 
     columns = list(table.column_names)
@@ -77,14 +88,14 @@ def read_table(table: Any, name: str, image_column: str | None, label_column: st
     if label_column and classes is None:
         raise DataError(
             f"the label column {label!r} of {name!r} holds {table.features[label]} or gaps, not class numbers from 0 "
-            "on or names"
+            f"on, {MOST_CLASSES:,} at most, or names"
         )
     if isinstance(table.features[image], datasets.Image):
         table = table.cast_column(image, datasets.Image(decode=False))
     elif not _holds_images(table.features[image]):
         raise DataError(f"the column {image!r} of {name!r} holds {table.features[image]}, not images")
     # A guess that turns out to hold no classes is no label.
-    return TableRecords(table, image, None if classes is None else label, classes, name)
+    return TableRecords(table, image, None if classes is None else label, classes, name, folders)
 
 
 def _holds_images(feature: Any) -> bool:
@@ -94,7 +105,7 @@ def _holds_images(feature: Any) -> bool:
     if isinstance(feature, datasets.Image):
         return True
     if isinstance(feature, dict):
-        return "bytes" in feature
+        feature = feature.get("bytes")
     return isinstance(feature, datasets.Value) and "binary" in feature.dtype
 
 
@@ -132,8 +143,13 @@ def _classes(table: Any, column: str) -> tuple[str, ...] | None:
     values = table.unique(column)
     if values and all(isinstance(value, str) for value in values):
         return tuple(sorted(values))
-    if not values or not all(isinstance(value, int) and value >= 0 for value in values):
+    if not values or not all(isinstance(value, int) and 0 <= value < MOST_CLASSES for value in values):
         return None
     if isinstance(feature, datasets.ClassLabel):
+        if max(values) >= len(feature.names):
+            raise DataError(
+                f"the column {column!r} has the label {max(values)}, but names for {len(feature.names)} classes alone, "
+                "from 0 on"
+            )
         return tuple(feature.names)
     return tuple(str(number) for number in range(max(values) + 1))
