@@ -17,7 +17,7 @@ import pytest
 
 from raptor.data import scenes
 from raptor.preprocessing import Preprocessing
-from raptor.studies import STUDIES, gallery, partitions, stochastic_depth
+from raptor.studies import STUDIES, emergence, gallery, partitions, stochastic_depth
 from raptor.studies.jobs import Done
 from raptor.studies.models import Setting
 from raptor.studies.size import SIZES
@@ -81,9 +81,26 @@ def test_found_partitions_stand_where_they_stand():
     summary = partitions.summarise(setting(), Done({**found, **others}, {}, {}))
     # The found one among the others is not counted against itself.
     assert "R2 0.750 (n = 2 seeds, 0.700 to 0.800), above 1 of 2 others (best 0.900" in summary.claim.evidence
-    assert summary.claim.held is True
+    assert summary.claim.held is False  # half is not most
+    more = {**found, **others, "partitions/4-2": student("4-2", 0.4)}
+    assert partitions.summarise(setting(), Done(more, {}, {})).claim.held is True
     worse = {**found, "partitions/1-5": student("1-5", 0.9), "partitions/2-4": student("2-4", 0.9)}
     assert partitions.summarise(setting(), Done(worse, {}, {})).claim.held is False
+
+
+@pytest.mark.parametrize(
+    ("within", "r2", "held"), [(0.9, 0.8, True), (0.4, 0.8, False), (0.9, 0.52, False)], ids=["both", "alike", "close"]
+)
+def test_training_must_change_both_and_by_more_than_the_images_say(within, r2, held):
+    def at(within, r2):
+        found = {**student("2-2-2", r2), "r2_ci": {"cls": [[r2 - 0.05], [r2 + 0.05]]}, "cosine": {"cls": [r2]}}
+        return {"within": within, "between": 0.3, "verdict": "paced drift", "suggested_k": 1, "phases": "2-2-2",
+                "similarity": [[1.0]], "student": found}  # fmt: skip
+
+    results = {"emergence/at-0": at(0.5, 0.5), "emergence/at-1": at(within, r2)}
+    claim = emergence.summarise(setting(), Done(results, {}, {})).claim
+    assert claim.held is held
+    assert "untrained: cosine 0.500 within phases and 0.300 between, R2 of cls 0.500 [0.450, 0.550]" in claim.evidence
 
 
 def test_a_rise_with_the_rate_must_be_more_than_chance():

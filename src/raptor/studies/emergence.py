@@ -46,18 +46,20 @@ def summarise(setting: Setting, done: Done) -> Summary:
                  "verdict": found["verdict"], "suggested_k": found["suggested_k"], "phases": found["phases"],
                  "similarity": found["similarity"],
                  "r2": student["r2"]["all"][-1], "r2_cls": student["r2"]["cls"][-1],
+                 "r2_cls_ci": [bound[-1] for bound in student["r2_ci"]["cls"]],
                  "cosine_cls": student["cosine"]["cls"][-1]}
             )  # fmt: skip
-    text = "phases come with training"
+    text = "training makes layers of a phase more alike and cls better reconstructed"
     if len(rows) < 2:
         return Summary(rows, Claim(text, None, "too few checkpoints"))
     first, last = rows[0], rows[-1]
     evidence = "; ".join(
-        f"{name}: {row['verdict']}, cosine {row['within']:.3f} within phases and {row['between']:.3f} between, R2 "
-        f"of cls {row['r2_cls']:.3f}"
+        f"{name}: cosine {row['within']:.3f} within phases and {row['between']:.3f} between, R2 of cls "
+        f"{row['r2_cls']:.3f} [{row['r2_cls_ci'][0]:.3f}, {row['r2_cls_ci'][1]:.3f}], structure: {row['verdict']}"
         for name, row in (("untrained", first), ("trained", last))
     )
-    held = last["verdict"] == "blocks" and first["verdict"] != "blocks"
+    # Closer means that the intervals over images do not meet.
+    held = last["within"] > first["within"] and last["r2_cls_ci"][0] > first["r2_cls_ci"][1]
     return Summary(rows, Claim(text, held, evidence))
 
 
