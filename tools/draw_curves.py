@@ -1,4 +1,4 @@
-"""Draw the curves of docs/surrogates.md from docs/data, into docs/figures.
+"""Draw the figures of docs/surrogates.md and docs/complexity.md that docs/data has the numbers of, into docs/figures.
 
 python tools/draw_curves.py
 """
@@ -80,6 +80,30 @@ def recipes() -> alt.VConcatChart:
     return alt.vconcat(*panels, title="`default` against `released`, k = 3, three seeds")
 
 
+def levin() -> alt.Chart:
+    """Bits of a description: of the teacher's own blocks as they are stored, and of tied blocks that come close."""
+    found = _lines("levin_bits.jsonl")
+    rows = [{"what": "the teacher's 12 blocks", "stored": "32 bits a parameter",
+             "bits": 32 * found[0]["teacher_parameters"]}]  # fmt: skip
+    for one in found:
+        what = f"{one['k']} tied blocks, {one['phases']}"
+        rows += [
+            {"what": what, "stored": "32 bits a parameter", "bits": one["at_32_bits"]},
+            {
+                "what": what,
+                "stored": f"{one['bits_a_parameter']} bits, epsilon within 1%",
+                "bits": one["at_fewest_bits"],
+            },
+        ]
+    chart = alt.Chart(alt.Data(values=rows), title="How short a description is: scenes").mark_bar()
+    return chart.encode(
+        x=alt.X("bits:Q", title="bits", axis=alt.Axis(format="~s")),
+        y=alt.Y("what:N", title=None, sort=None, axis=alt.Axis(labelLimit=240)),
+        yOffset=alt.YOffset("stored:N", sort=None),
+        color=alt.Color("stored:N", title="parameters stored in", legend=alt.Legend(labelLimit=240)),
+    ).properties(width=420, height=150)
+
+
 def save(chart: Any, name: str) -> None:
     """Write a picture."""
     (DOCS / "figures" / f"{name}.png").write_bytes(vl_convert.vegalite_to_png(json.dumps(chart.to_dict()), scale=1.5))
@@ -88,3 +112,4 @@ def save(chart: Any, name: str) -> None:
 if __name__ == "__main__":
     save(tied(), "tied")
     save(recipes(), "recipes")
+    save(levin(), "levin")
