@@ -159,7 +159,7 @@ def test_a_student_of_two_studies_is_distilled_once(call, tmp_path):
     assert default["result"] == shared["result"]
     joined, tuned = (json.loads((tmp_path / "ablation" / f"{row}-s0.json").read_text()) for row in ("04", "05"))
     assert joined["result"]["r2"] == tuned["result"]["r2"]
-    rows, size = 12, SIZES["smoke"]
+    rows, size = 13, SIZES["smoke"]
     asked = len(size.seeds) * (len(size.drop_paths) + rows)
     assert len(kept) == asked - len(size.seeds) * 2  # what fine-tuning starts from, and `default` of the first teacher
 

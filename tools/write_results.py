@@ -116,13 +116,13 @@ def _emergence(rows: Rows) -> str:
 
 
 def _ablation(rows: Rows) -> str:
-    head = ("", "R2, last layer", "R2 of cls", "recovered")
+    head = ("", "R2, last layer", "R2 of cls", "recovered", "seconds of training")
     return _table(
         head,
         (
             [row["row"], "as above" if row["row"] == TUNED else _spread(row["r2_by_seed"]),
              "as above" if row["row"] == TUNED else _spread(row["r2_cls_by_seed"]),
-             _spread(row["recovered_by_seed"], _percent)]
+             _spread(row["recovered_by_seed"], _percent), _spread(row["train_seconds_by_seed"], "{:.0f}".format)]
             for row in rows
         ),
     )  # fmt: skip

@@ -42,6 +42,7 @@ def recipes(setting: Setting, seed: int) -> dict[str, Distillation]:
         "teacher's blocks": replace(whole, kind="teacher", block={}),
         "default": distillation_named("default", steps, batch, seed),
         "default, untied": distillation_named("default", steps, batch, seed, untied=True),
+        "released": distillation_named("released", steps, batch, seed, lr=setting.size.student_lr),
     }
 
 
@@ -88,7 +89,8 @@ def summarise(setting: Setting, done: Done) -> Summary:
 
 def _means(found: list[dict[str, Any]]) -> dict[str, Any]:
     values = {"r2": [one["r2"]["all"][-1] for one in found], "r2_cls": [one["r2"]["cls"][-1] for one in found],
-              "recovered": [one["recovered"] for one in found]}  # fmt: skip
+              "recovered": [one["recovered"] for one in found],
+              "train_seconds": [one["train_seconds"] for one in found]}  # fmt: skip
     means = {name: sum(value) / len(value) for name, value in values.items()}
     return {**means, **{f"{name}_by_seed": value for name, value in values.items()}}
 
