@@ -224,8 +224,8 @@ def _teacher() -> str:
             "after probes were fitted to them. Its ViT of CIFAR-100 has 90.7%, said to be from random weights.\n",
             f"**Here.** A 12-layer ViT of {teacher['parameters']:,} parameters and 17 tokens, from random weights in "
             f"{teacher['epochs']:.1f} epochs: top-1 {_percent(teacher['top1'])} [{100 * low:.1f}, {100 * high:.1f}], "
-            f"n = {teacher['images']:,}, seed {teacher['seed']}, {teacher['train_seconds']:,.0f} s of training on one core "
-            "with other work beside it. Its classifier is untouched in what follows; intervals are over the same "
+            f"n = {teacher['images']:,}, seed {teacher['seed']}, {teacher['train_seconds']:,.0f} s of training on one "
+            "core with other work beside it. Its classifier is untouched in what follows; intervals are over the same "
             "images, one seed:\n",
             _table(head, map(_surrogate, made)),
             "```\n" + "\n".join(map(_command, ("cifar-teacher", *made))) + "\n```\n",
