@@ -30,6 +30,7 @@ from raptor.processes import is_first_process
 from raptor.progress import Bar, Tracked, track
 from raptor.run import Run, plain, versions
 from raptor.selection import find_phases
+from raptor.training import checkpoint
 from raptor.training.distill import distill
 from raptor.training.recipes import BATCH_SIZE, Distillation, distillation_named
 from raptor.training.states_cache import open_states
@@ -195,6 +196,8 @@ def _check_fresh(out: Path | None, resume: bool, config: dict[str, Any]) -> None
     if not resume:
         raise OutputError(f"{str(out)!r} holds a training already: go on with --resume, or use another --out")
     check_same(out, config)
+    for stage in ("stage1", "stage2"):
+        checkpoint.check(out / stage)
 
 
 def check_same(out: Path, config: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from raptor.accuracy import top1
+from raptor.commands.distilling import check_same
 from raptor.complexity import count_parameters
 from raptor.data import HELD_OUT, load_images, parse_source, scene_layout, scenes, training_split
 from raptor.errors import OptionError, OutputError
@@ -15,7 +16,8 @@ from raptor.options import Common
 from raptor.preprocessing import Preprocessing
 from raptor.processes import is_first_process
 from raptor.progress import Bar, track
-from raptor.run import Run
+from raptor.run import Run, plain
+from raptor.training import checkpoint
 from raptor.training.recipe import Recipe
 from raptor.training.vit import Augmentation, train_vit
 
@@ -98,6 +100,10 @@ def training_preprocessing(source: str, size: int) -> Preprocessing:
 
 
 def _check_fresh(run: Run, resume: bool) -> None:
-    """Refuse to train over a run that is there, unless it is to go on."""
-    if run.out is not None and not resume and (run.out / "checkpoint.pt").exists():
+    """Refuse to train over a run that is there, unless it is to go on and can."""
+    if run.out is None or not (run.out / checkpoint.NAME).exists():
+        return
+    if not resume:
         raise OutputError(f"{str(run.out)!r} holds a training already: go on with --resume, or use another --out")
+    check_same(run.out, {**plain(run.config), "seed": run.seed})
+    checkpoint.check(run.out)

@@ -34,18 +34,16 @@ def save(checkpoint: Checkpoint, out: Path) -> None:
         torch.save(vars(checkpoint), file)
 
 
+def check(out: Path) -> None:
+    """Raise where there is a checkpoint that cannot be read; its tensors are not."""
+    _read(out / NAME, mmap=True)
+
+
 def load(out: Path, config: dict[str, Any]) -> Checkpoint | None:
     """Read the checkpoint of a run with this configuration; None where there is none yet."""
-    path = out / NAME
-    if not path.exists():
+    found = _read(out / NAME)
+    if found is None:
         return None
-    try:
-        found = Checkpoint(**torch.load(path, map_location="cpu", weights_only=True))
-    except Exception as error:
-        raise ResumeError(
-            f"the checkpoint {str(path)!r} is damaged ({one_line(error)}); put back a copy of it, or remove it to "
-            "start anew"
-        ) from error
     for key in sorted({*config, *found.config}):
         if config.get(key) != found.config.get(key):
             raise ResumeError(
@@ -53,3 +51,15 @@ def load(out: Path, config: dict[str, Any]) -> Checkpoint | None:
                 "resume with the same options, or use another --out"
             )
     return found
+
+
+def _read(path: Path, **how: Any) -> Checkpoint | None:
+    if not path.exists():
+        return None
+    try:
+        return Checkpoint(**torch.load(path, map_location="cpu", weights_only=True, **how))
+    except Exception as error:
+        raise ResumeError(
+            f"the checkpoint {str(path)!r} is damaged ({one_line(error)}); put back a copy of it, or remove it to "
+            "start anew"
+        ) from error
