@@ -11,6 +11,8 @@ from hypothesis import settings
 
 from demo_run import demo_run  # noqa: F401
 from pictures import picture
+from small_commands import trained  # noqa: F401
+from small_disk import disk  # noqa: F401
 
 # How long an example takes is the machine's business, and examples are the same in every run.
 settings.register_profile("raptor", deadline=None, derandomize=True)

@@ -55,6 +55,16 @@ def test_classes_part_where_they_were_planted():
         assert all(low <= value <= high for low, value, high in ends)
 
 
+@pytest.mark.parametrize("size", [1, 7, 64])
+def test_where_all_images_are_the_same_a_class_is_nearest_by_chance(size):
+    """So are cls tokens before the first layer: rounding must not decide."""
+    states, label = planted(apart=(0.0, 1.2), noise=0.0)
+    states[0][:] = torch.randn(8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    found = measured(states, label, size)["cls"]
+    assert found.nearest == pytest.approx([1 / 3, 1.0])
+    assert found.separated == {0: 1, 1: 1, 2: 1}
+
+
 def test_an_image_is_not_compared_with_a_mean_that_holds_it():
     """Pure noise has no classes: with its own image in the mean, nearest would be far above chance."""
     draw = torch.Generator().manual_seed(1)

@@ -12,8 +12,9 @@ With y a teacher's token and s the surrogate's, at one layer, over images i, tok
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import torch
@@ -28,6 +29,7 @@ from raptor.phases import Phases
 from raptor.resampling import DRAWS, BinnedMean, percentile_interval
 
 FEWEST = 2  # images
+AROUND = 64  # first images, about whose mean squares are summed
 MEANS = ("pearson2", "pearson2_shuffled", "cosine", "epsilon", "relative_epsilon")
 SHARES = ("r2", "r2_identity")
 States = Float[Tensor, "batch tokens width"]
@@ -55,19 +57,16 @@ class Fidelity:
 class _Layer:
     """Everything that one layer needs, streamed over images."""
 
-    def __init__(self, groups: Iterable[str]):
+    def __init__(self, groups: Iterable[str], centre: Float[Tensor, "tokens width"]):
         names = (*MEANS, "error", "identity_error", "spread")
         self.sums = {group: {name: BinnedMean() for name in names} for group in groups}
-        self.centre: Tensor | None = None  # a fixed point near the mean: sums of squares about it do not cancel
-        self.offset: Tensor | None = None
+        self.centre = centre  # a fixed point near the mean: sums of squares about it do not cancel
+        self.offset = torch.zeros_like(centre)
         self.before: Tensor | None = None
         self.n = 0
 
     def add(self, y: States, s: States, at_input: States, slices: dict[str, slice]) -> None:
         y, s, at_input = doubled(y), doubled(s), doubled(at_input)
-        if self.centre is None:
-            self.centre, self.offset = y.mean(dim=0), torch.zeros_like(y[0])
-        assert self.offset is not None
         self.offset += (y - self.centre).sum(dim=0)
         self.n += len(y)
         gap = (y - s).norm(dim=-1)
@@ -95,7 +94,6 @@ class _Layer:
         found = {
             name: _with_interval(sums[name].mean(), sums[name].resample(draws, seed)) for name in MEANS if sums[name].n
         }
-        assert self.offset is not None
         # About the mean instead of the fixed point; the mean itself is not resampled.
         shift = (self.offset[where] / self.n).square().sum(dim=-1).mean()
         spread, spreads = sums["spread"].mean() - shift, sums["spread"].resample(draws, seed) - shift
@@ -140,9 +138,11 @@ def trajectory_fidelity(
         )
     phases.check_depth(teacher.depth)
     slices = {**teacher.layout.slices, "all": slice(0, teacher.layout.n_tokens)}
-    layers = [_Layer(slices) for _ in range(teacher.depth)]
+    batches = iter(pixels_of(images))
+    first, centres = _first_mean(teacher, batches)
+    layers = [_Layer(slices, centre) for centre in centres]
     starts = {span[0] - 1 for span in phases.ranges}
-    for pixels in pixels_of(images):
+    for pixels in chain(first, batches):
         at_input = tokens = teacher.embed(pixels)
         both = zip(layers_of(teacher, tokens), layers_of(surrogate, surrogate.embed(pixels)), strict=True)
         for (layer, y), (_, s) in both:
@@ -150,8 +150,9 @@ def trajectory_fidelity(
                 layers[layer - 1].add(y, s, at_input, slices)
             if layer in starts:
                 at_input = y
-    if layers[0].n < FEWEST:
-        raise DataError(f"fidelity explains the variance over images: at least {FEWEST} are needed, not {layers[0].n}")
+    n = layers[0].n if layers else 0
+    if n < FEWEST:
+        raise DataError(f"fidelity explains the variance over images: at least {FEWEST} are needed, not {n}")
     found = {group: [layer.measures(group, where, draws, seed) for layer in layers] for group, where in slices.items()}
     mean, low, high = (
         {
@@ -160,4 +161,21 @@ def trajectory_fidelity(
         }
         for column in range(3)
     )
-    return Fidelity(mean, low, high, layers[0].n, seed)
+    return Fidelity(mean, low, high, n, seed)
+
+
+def _first_mean(teacher: DepthFlow, batches: Iterator[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    """Take the first batches; return them, and the mean states of their images at the layers 1..L.
+
+    It is of as many images whatever the batch size is: intervals depend on the point that squares are taken about.
+    """
+    taken: list[Tensor] = []
+    sums: list[Tensor] = []
+    n = 0
+    while n < AROUND and (pixels := next(batches, None)) is not None:
+        taken.append(pixels)
+        some = pixels[: AROUND - n]
+        n += len(some)
+        found = [doubled(y).sum(dim=0) for layer, y in layers_of(teacher, teacher.embed(some)) if layer]
+        sums = [one + other for one, other in zip(sums, found, strict=True)] if sums else found
+    return taken, [total / n for total in sums]

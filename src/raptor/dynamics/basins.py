@@ -14,6 +14,7 @@ from raptor.errors import DataError
 from raptor.resampling import BinnedMean
 
 NOT_THERE = -2.0  # instead of a cosine
+TIED = 1e-12  # cosines that differ by less are the same: all cls tokens are, before the first layer
 SEPARATED = 0.5  # share of a class's images that are nearest to their own mean, from which on it counts as separate
 
 
@@ -26,7 +27,7 @@ class Basins:
     within, between
         Mean angle of an image's direction to the mean direction of its own class, and to those of the others.
     nearest
-        Share of images whose nearest class mean is that of their own class.
+        Share of images whose nearest class mean is that of their own class; among equally near ones, by chance.
     separated
         By class, the first layer from which on at least half of its images are nearest to its mean; None if never.
     low, high
@@ -90,7 +91,7 @@ class BasinMeasure:
             curves = _curves(cosine.masked_fill(~self.there, NOT_THERE), label)
             self.curves.setdefault(group, BinnedMean()).add(curves)
             right = self.right.setdefault(group, torch.zeros(len(self.there), len(centres), dtype=torch.float64))
-            right.index_add_(0, label, curves[..., 2])
+            right.index_add_(0, label, (curves[..., 2] == 1).double())  # nearer than all others, not as near
         self.count += torch.bincount(label, minlength=len(self.there))
 
     def result(self, seed: int = 0) -> dict[str, Basins]:
@@ -112,15 +113,18 @@ class BasinMeasure:
 def _curves(
     cosine: Float[Tensor, "batch layers classes"], label: Int[Tensor, " batch"]
 ) -> Float[Tensor, "batch layers 3"]:
-    """Return, of each image, the angle to its class, the mean angle to the others, and whether its class is nearest."""
+    """Return, of each image, the angle to its class, the mean angle to the others, and whether its class is nearest.
+
+    Of several classes that are equally near each is so in part.
+    """
     own = cosine.gather(2, label[:, None, None].expand(-1, cosine.shape[1], 1))[..., 0]
     angles = cosine.clamp(min=-1).arccos()
     other = cosine > NOT_THERE
     other[torch.arange(len(label)), :, label] = False
     between = (angles * other).sum(dim=-1) / other.sum(dim=-1)  # no number where there is no other class
-    return torch.stack(
-        [own.clamp(min=-1).arccos(), between, (cosine.argmax(dim=-1) == label[:, None]).double()], dim=-1
-    )
+    nearest = cosine >= cosine.amax(dim=-1, keepdim=True) - TIED
+    right = (own >= cosine.amax(dim=-1) - TIED).double() / nearest.sum(dim=-1)
+    return torch.stack([own.clamp(min=-1).arccos(), between, right], dim=-1)
 
 
 def _since(holds: Tensor) -> int | None:
