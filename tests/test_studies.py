@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from raptor.data import scenes
 from raptor.preprocessing import Preprocessing
@@ -21,6 +23,7 @@ from raptor.studies import STUDIES, emergence, gallery, partitions, stochastic_d
 from raptor.studies.jobs import Done
 from raptor.studies.models import Setting
 from raptor.studies.size import SIZES
+from raptor.study_printing import print_study
 
 
 def setting(**size):
@@ -193,6 +196,23 @@ def test_killed_and_resumed_gives_the_same_table(call, tmp_path):
     found = json.loads(out)
     assert (found["summary"], found["claim"]) == (expected["summary"], expected["claim"])
     assert not (broken / "emergence" / "states").exists()
+
+
+def test_a_narrow_terminal_shows_fewer_columns_and_cuts_none():
+    row = {"drop_path": 0.25, "verdict": "paced drift", "recovered": 0.5, "phases": "3-4-5", "similarity": [[1.0]]}
+    result = {"study": "gallery", "size": {"name": "smoke"}, "images": 24, "summary": [row], "jobs": [],
+              "claim": {"text": "all is well", "held": True, "evidence": "it is"}}  # fmt: skip
+    shown = {}
+    for width in (40, 200):
+        console = Console(width=width, record=True, file=io.StringIO())
+        print_study(console, result, None)
+        shown[width] = console.export_text()
+        assert "…" not in shown[width]
+    assert "paced\u00a0drift" in shown[40]
+    assert "3-4-5" not in shown[40]
+    assert "2 more columns" in shown[40]
+    assert "3-4-5" in shown[200]
+    assert "more columns" not in shown[200]
 
 
 def test_the_plan_counts_what_would_be_trained(call, tmp_path):

@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
 
 from raptor.dynamics_printing import HELD
@@ -18,12 +19,10 @@ def print_study(console: Console, result: dict[str, Any], out: Path | None) -> N
     ]
     if rows:
         title = f"{result['study']} ({result['size']['name']}), n = {result['images']:,} held-out images"
-        table = Table(*(escape(key.replace("_", " ")) for key in rows[0]), title=title)
-        for row in rows:
-            table.add_row(
-                *(f"{value:.4f}" if isinstance(value, float) else escape(str(value)) for value in row.values())
-            )
-        console.print(table)
+        shown = _as_wide_as(console, rows, title)
+        console.print(shown)
+        if left := len(rows[0]) - len(shown.columns):
+            console.print(f"{left} more columns are in the .csv of its figure")
     claim = result["claim"]
     console.print(escape(f"the paper: {claim['text']}. Here it {HELD[claim['held']]}: {claim['evidence']}"))
     for job in result["jobs"]:
@@ -31,6 +30,23 @@ def print_study(console: Console, result: dict[str, Any], out: Path | None) -> N
             console.print(escape(f"failed: {job['job']} ({job['failed']})"))
     if out is not None:
         console.print(f"result: {escape(str(out / result['study'] / 'result.json'))}")
+
+
+def _as_wide_as(console: Console, rows: list[dict[str, Any]], title: str) -> Table:
+    """Return a table of as many of the first columns as the terminal has room for."""
+    columns, boundless = list(rows[0]), console.options.update(max_width=10_000)
+    while True:
+        table = Table(*(escape(key.replace("_", " ")) for key in columns), title=title)
+        for row in rows:
+            table.add_row(*(_cell(row[key]) for key in columns))
+        if len(columns) == 1 or Measurement.get(console, boundless, table).maximum <= console.width:
+            return table
+        columns.pop()
+
+
+def _cell(value: Any) -> str:
+    # Spaces that do not break: a cell is one line, or it is not shown.
+    return f"{value:.4f}" if isinstance(value, float) else escape(str(value)).replace(" ", "\u00a0")
 
 
 def print_study_plan(console: Console, result: dict[str, Any], out: Path | None) -> None:
