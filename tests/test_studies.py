@@ -210,9 +210,9 @@ def test_a_narrow_terminal_shows_fewer_columns_and_cuts_none():
         assert "…" not in shown[width]
     assert "paced\u00a0drift" in shown[40]
     assert "3-4-5" not in shown[40]
-    assert "2 more columns" in shown[40]
+    assert "further columns, 1 of them" in shown[40]
     assert "3-4-5" in shown[200]
-    assert "more columns" not in shown[200]
+    assert "further columns" not in shown[200]
 
 
 def test_the_plan_counts_what_would_be_trained(call, tmp_path):

@@ -22,7 +22,7 @@ def print_study(console: Console, result: dict[str, Any], out: Path | None) -> N
         shown = _as_wide_as(console, rows, title)
         console.print(shown)
         if left := len(rows[0]) - len(shown.columns):
-            console.print(f"{left} more columns are in the .csv of its figure")
+            console.print(f"further columns, {left} of them, are in the .csv of its figure")
     claim = result["claim"]
     console.print(escape(f"the paper: {claim['text']}. Here it {HELD[claim['held']]}: {claim['evidence']}"))
     for job in result["jobs"]:
