@@ -43,6 +43,8 @@ class RaptorConfig(transformers.PreTrainedConfig):
         What it wants of images.
     provenance
         Where it comes from: the teacher's name and hash, data, recipe, seed, versions, fidelity.
+    **rest
+        What every configuration of transformers may have.
     """
 
     model_type = SURROGATE_TYPE
