@@ -220,9 +220,3 @@ def test_sets_with_other_classes_are_refused(teacher, tmp_path):
             Image.new("RGB", (64, 64)).save(tmp_path / "splits" / split / name / "0.png")
     with pytest.raises(DataError, match="to train on and to select on have different classes"):
         load_three_sets(str(tmp_path / "splits"), teacher)
-
-
-def test_several_processes_are_refused(call, monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    code, _, err = call("probe", "scenes")
-    assert (code, "probes run in one process" in err) == (2, True)

@@ -1,7 +1,7 @@
 """Levin's bound: how short a description of a surrogate is, in bits.
 
 b bits for each parameter of the tied blocks, depth scaling included, the lengths of the phases in Elias' gamma code,
-and log2 of the operations of one pass; constants are dropped. The last term is negligible, some 37 bits. It is a bound
+and log2 of the operations of one pass; constants are dropped. The last term is negligible, some 30 bits. It is a bound
 for an approximation of the teacher, as good as epsilon says, not for the teacher itself.
 """
 

@@ -10,10 +10,10 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import torch
-from torch import Tensor, distributed
+if TYPE_CHECKING:  # whoever asks for help or for this process's place needs no torch
+    from torch import Tensor
 
 Item = TypeVar("Item")
 
@@ -39,18 +39,26 @@ class Team:
         """Return what every process has, in their order."""
         if self.n == 1:
             return [value]
+        from torch import distributed
+
         found: list[Any] = [None] * self.n
         distributed.all_gather_object(found, value, group=_group())
         return found
 
     def whole(self, rows: Tensor) -> Tensor:
         """Return the rows of all processes, one after the other; those of several are on the CPU."""
-        return rows if self.n == 1 else torch.cat(self.all(rows.detach().cpu()))
+        if self.n == 1:
+            return rows
+        import torch
+
+        return torch.cat(self.all(rows.detach().cpu()))
 
     def summed(self, values: Tensor) -> Tensor:
         """Return the sum over processes."""
         if self.n == 1:
             return values
+        from torch import distributed
+
         total = values.cpu().clone()
         distributed.all_reduce(total, group=_group())
         return total.to(values.device)
@@ -78,6 +86,8 @@ def team_of(images: Any) -> Team:
 @cache
 def _group() -> Any:
     """Return the group in which tensors on the CPU are exchanged, whatever device the model is on."""
+    from torch import distributed
+
     if not distributed.is_initialized():
         distributed.init_process_group()
     return distributed.new_group(backend="gloo")
