@@ -11,9 +11,9 @@ from raptor.errors import OptionError, OutputError, one_line
 from raptor.files import writing
 from raptor.options import Common
 from raptor.reporting.answer import answer
-from raptor.reporting.collect import Piece, collect
+from raptor.reporting.collect import Piece, collect, is_own
 from raptor.reporting.drawing import pictures
-from raptor.reporting.page import linked_figures, render
+from raptor.reporting.page import linked_figures, made, render
 from raptor.run import Run, to_json
 
 PAGE, FIGURES = "report.html", "figures"
@@ -27,32 +27,41 @@ def write_page(folders: Sequence[Path], page: Path) -> list[str]:
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
         with writing(page) as file:
-            file.write(text.encode())
+            file.write(text.encode(errors="backslashreplace"))  # names of files may be any bytes
         for subject in subjects:
             for piece in subject.pieces:
-                _figures_beside(page.parent / FIGURES, piece)
+                subject.missing += _figures_beside(page.parent / FIGURES, piece)
     except OSError as error:
         raise OutputError(f"cannot write {str(page)!r}: {one_line(error)}") from error
     return [note for subject in subjects for note in subject.missing]
 
 
-def _figures_beside(folder: Path, piece: Piece) -> None:
-    """Put the figures of a run beside the page, named by it; the linked one is drawn here, with its first k."""
+def _figures_beside(folder: Path, piece: Piece) -> list[str]:
+    """Put the figures of a run beside the page, named by it; the linked one is drawn here, with its first k.
+
+    Return what cannot be drawn.
+    """
     folder.mkdir(exist_ok=True)
     for drawn in piece.figures:
         for ending in PICTURES:
             file = piece.folder / FIGURES / f"{drawn.name}.{ending}"
-            if file.exists():
+            if is_own(piece.folder, file):
                 copyfile(file, folder / f"{piece.folder.name}-{file.name}")
     for drawn in linked_figures(piece, []):
-        for ending, content in pictures(to_json(drawn.spec)).items():
+        try:
+            versions = pictures(to_json(drawn.spec))
+        except ValueError as error:  # what the renderer cannot make of a result from somewhere
+            return [f"{piece.folder.name}: the figure {drawn.name} cannot be drawn ({one_line(error)})"]
+        for ending, content in versions.items():
             with writing(folder / f"{piece.folder.name}-{drawn.name}.{ending}") as opened:
                 opened.write(content)
+    return []
 
 
 def answers(folders: Sequence[Path]) -> list[str]:
     """Return what the page says first, as plain text."""
-    return [sentence.striptags() for subject in collect(folders) for sentence in answer(subject)]
+    said = [made(answer, subject, []) or [] for subject in collect(folders)]
+    return [sentence.striptags() for sentences in said for sentence in sentences]
 
 
 def report_runs(runs: Sequence[Path], common: Common) -> dict[str, Any]:

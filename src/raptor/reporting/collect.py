@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from raptor.errors import OutputError, one_line
+from raptor.files import read_json
 from raptor.reporting.drawing import SPEC
 
 LARGEST = 50_000_000  # bytes of a file of a run directory that is worth reading
@@ -67,7 +67,7 @@ def collect(folders: Sequence[Path]) -> list[Subject]:
 
 def _add(folder: Path, subjects: dict[str, Subject]) -> None:
     """Add what a directory holds: one run, the stages of a whole pipeline, or several runs."""
-    config, note = _json(folder / "config.json")
+    config, note = _json(folder, "config.json")
     parts = sorted(path.parent for path in folder.glob("*/config.json"))
     if config is None and not parts:
         raise OutputError(f"{str(folder)!r} is no run directory: {note}")
@@ -91,12 +91,15 @@ def _add(folder: Path, subjects: dict[str, Subject]) -> None:
 
 
 def _unfinished(folder: Path) -> list[str]:
-    result, note = _json(folder / "result.json")
+    result, note = _json(folder, "result.json")
     if result is None:
         return [f"the whole run did not finish ({note})"]
     told = []
-    for stage in result.get("stages", []):
-        if stage.get("error"):
+    stages = result.get("stages")
+    for stage in stages if isinstance(stages, list) else []:
+        if not isinstance(stage, dict) or "stage" not in stage:
+            told.append("the whole run tells of a stage without its name")
+        elif stage.get("error"):
             told.append(f"{stage['stage']} failed: {stage['error']}")
         elif stage.get("not_done"):
             told.append(f"{stage['stage']} was not done: {stage['not_done']}")
@@ -109,15 +112,15 @@ def _model_of(piece: Piece) -> str:
             if source.get(key):
                 return str(source[key])
     models = piece.config.get("models")
-    return ", ".join(map(str, models)) if models else piece.folder.name
+    return ", ".join(map(str, models)) if models and isinstance(models, list) else piece.folder.name
 
 
 def _piece(folder: Path) -> tuple[Piece | None, list[str]]:
     """Return what a directory holds, and what is wrong with it."""
-    config, note = _json(folder / "config.json")
+    config, note = _json(folder, "config.json")
     if config is None:
         return None, [f"{folder.name}: {note}"]
-    result, note = _json(folder / "result.json")
+    result, note = _json(folder, "result.json")
     if result is None:
         return None, [f"{folder.name} ({config.get('verb')}) has no result: {note}"]
     figures, notes = [], []
@@ -133,23 +136,36 @@ def _figures(folder: Path, result: dict[str, Any]) -> Iterator[tuple[str, dict[s
     listed = result.get("figures")
     for path in listed if isinstance(listed, list) else []:
         name = Path(str(path)).stem
-        spec, note = _json(folder / "figures" / f"{name}.{SPEC}")
+        spec, note = _json(folder, f"figures/{name}.{SPEC}")
         table = folder / "figures" / f"{name}.csv"
         try:
-            csv = table.read_text() if table.exists() and table.stat().st_size < LARGEST else None
+            csv = table.read_text() if is_own(folder, table) and table.stat().st_size < LARGEST else None
         except (OSError, UnicodeDecodeError):
             csv = None
+        if spec is not None:
+            spec.pop("usermeta", None)  # options of the drawing library, which are the page's to choose
         yield name, note if spec is None else spec, csv
 
 
-def _json(file: Path) -> tuple[dict[str, Any] | None, str]:
-    """Return a JSON object, or why there is none."""
+def is_own(folder: Path, file: Path) -> bool:
+    """Whether there is such a file in a run directory: a link may lead to what nobody wants on a page."""
     try:
+        return file.is_file() and file.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError, ValueError):  # names that no file can have, and links in a circle
+        return False
+
+
+def _json(folder: Path, name: str) -> tuple[dict[str, Any] | None, str]:
+    """Return a JSON object of a run directory, or why there is none."""
+    file = folder / name
+    try:
+        if not file.exists():
+            return None, f"there is no {file.name}"
+        if not is_own(folder, file):
+            return None, f"{file.name} is no file of this directory"
         if file.stat().st_size > LARGEST:
             return None, f"{file.name} has {file.stat().st_size:,} bytes, too many"
-        found = json.loads(file.read_text())
-    except FileNotFoundError:
-        return None, f"there is no {file.name}"
+        found = read_json(file)
     except (OSError, ValueError) as error:
         return None, f"{file.name} cannot be read ({one_line(error)})"
     return (found, "") if isinstance(found, dict) else (None, f"{file.name} holds no object")

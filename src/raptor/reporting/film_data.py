@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from raptor.errors import OutputError, one_line
 from raptor.film import Film
 
 ARRAYS = "film.npz"
+LARGEST = 500_000_000  # bytes of its arrays
 SIDE = 160  # pixels of an image beside its film
 
 
@@ -28,18 +27,24 @@ def film_arrays(film: Film, pictures: NDArray[np.uint8]) -> dict[str, NDArray[An
 def film_data(file: Path, phases: str) -> dict[str, Any]:
     """Read a film for the page."""
     try:
-        with np.load(file, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-        pictures = arrays.pop("pictures")
-        by_kind: dict[str, dict[str, NDArray[Any]]] = {"colours": {}, "cosines": {}, "apart": {}}
-        for name, array in arrays.items():
-            kind, flow = name.split("/", 1)
-            by_kind[kind][flow] = array
-        first = next(iter(by_kind["colours"].values()))
-        images, layers, rows, columns = first.shape[:4]
-        lengths = [int(length) for length in phases.split("-")] if phases else []
-    except (OSError, ValueError, KeyError, StopIteration, EOFError, zlib.error, zipfile.BadZipFile) as error:
+        return _read(file, phases)
+    except Exception as error:  # a damaged or foreign file raises almost anything
         raise OutputError(f"the film {str(file)!r} cannot be read: {one_line(error)}") from error
+
+
+def _read(file: Path, phases: str) -> dict[str, Any]:
+    with np.load(file, allow_pickle=False) as stored:
+        if (size := sum(entry.file_size for entry in stored.zip.infolist())) > LARGEST:
+            raise ValueError(f"it has {size:,} bytes, too many")
+        arrays = {name: stored[name] for name in stored.files}
+    pictures = arrays.pop("pictures")
+    by_kind: dict[str, dict[str, NDArray[Any]]] = {"colours": {}, "cosines": {}, "apart": {}}
+    for name, array in arrays.items():
+        kind, flow = name.split("/", 1)
+        by_kind[kind][flow] = array
+    first = next(iter(by_kind["colours"].values()))
+    images, layers, rows, columns = first.shape[:4]
+    lengths = [int(length) for length in phases.split("-")] if phases else []
     most = max((float(array.max()) for array in by_kind["apart"].values()), default=0.0)
     apart = {
         flow: np.round(array / max(most, 1e-12) * 255).clip(0, 255).astype(np.uint8)

@@ -13,16 +13,17 @@ from markupsafe import Markup
 
 from raptor import __version__
 from raptor.errors import OutputError, one_line
+from raptor.matrix import MOST_LAYERS
 from raptor.reporting import tables
 from raptor.reporting.answer import answer, did_not_hold
 from raptor.reporting.captions import CAPTIONS, LINKED, SECTIONS
-from raptor.reporting.collect import Drawn, Piece, Subject
+from raptor.reporting.collect import Drawn, Piece, Subject, is_own
 from raptor.reporting.depth_figure import linked
 from raptor.reporting.drawing import rows_in, table
 from raptor.reporting.film_data import ARRAYS, film_data
 from raptor.reporting.numbers import number
 from raptor.reporting.tables import Table
-from raptor.run import to_json
+from raptor.run import plain, to_json
 
 WIDE = ("depth", "remains", "fidelity", "basins", "correction", "against", "gallery", "trajectories", "interventions",
         "ranks", "stochastic-depth", "emergence", "ablation")  # fmt: skip
@@ -82,7 +83,7 @@ def _subject(subject: Subject, identity: str, data: dict[str, Any]) -> dict[str,
         for drawn in [*linked_figures(piece, missing), *piece.figures]:
             again = any((verb, drawn.name) in measured for verb in AGAIN.get(piece.verb, ()))
             if drawn.name not in LINKED and not again:
-                _place(drawn, own, sections, data)
+                missing += _place(drawn, own, sections, data)
         if piece.verb == "film":
             missing += _film(piece, own, sections["film"], data)
     order = list(CAPTIONS)
@@ -90,21 +91,21 @@ def _subject(subject: Subject, identity: str, data: dict[str, Any]) -> dict[str,
         section.figures.sort(key=lambda figure: order.index(figure["of"]) if figure["of"] in order else len(order))
     _fill(subject, sections, missing)
     kept = [section for section in sections.values() if section.filled]
-    kept.append(Section("provenance", "Provenance", tables=_made(tables.provenance, subject, missing) or []))
+    kept.append(Section("provenance", "Provenance", tables=made(tables.provenance, subject, missing) or []))
     return {
-        "id": identity, "title": subject.title, "answer": _made(answer, subject, missing),
-        "refuted": _made(did_not_hold, subject, missing), "missing": missing, "sections": kept,
+        "id": identity, "title": subject.title, "answer": made(answer, subject, missing) or [],
+        "refuted": made(did_not_hold, subject, missing), "missing": missing, "sections": kept,
     }  # fmt: skip
 
 
 Made = TypeVar("Made")
 
 
-def _made(make: Callable[[Subject], Made], subject: Subject, missing: list[str]) -> Made | None:
+def made(make: Callable[[Subject], Made], subject: Subject, missing: list[str]) -> Made | None:
     """Make a part of the page; a result that lacks what it needs, such as one of another version, is noted."""
     try:
         return make(subject)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except Exception as error:  # results may come from anybody, and hold anything
         missing.append(f"{make.__name__.replace('_', ' ')}: results lack what it needs ({one_line(error)})")
         return None
 
@@ -112,11 +113,12 @@ def _made(make: Callable[[Subject], Made], subject: Subject, missing: list[str])
 def _fill(subject: Subject, sections: dict[str, Section], missing: list[str]) -> None:
     """Add sentences and tables."""
     for piece in subject.of("phases"):
-        sections["depth"].words += piece.result.get("words", [])
+        words = piece.result.get("words")
+        sections["depth"].words += words if isinstance(words, list) else []
     for name, make in (
         ("surrogate", tables.cost), ("worth", tables.probes), ("dynamics", tables.claims), ("studies", tables.studies),
     ):  # fmt: skip
-        found = _made(make, subject, missing)
+        found = made(make, subject, missing)
         if found is not None and found.rows:
             sections[name].tables.append(found)
 
@@ -126,34 +128,46 @@ def linked_figures(piece: Piece, missing: list[str]) -> list[Drawn]:
     if piece.verb != "phases" or "by_k" not in piece.result:
         return []
     try:
+        if piece.result["layers"] > MOST_LAYERS:
+            raise ValueError(f"there are at most {MOST_LAYERS} layers")
         return [Drawn("depth", json.loads(to_json(linked(piece.result).to_dict())), None)]
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except Exception as error:  # as above
         missing.append(f"{piece.folder.name}: its result lacks what the figure of depth needs ({one_line(error)})")
         return []
 
 
-def _place(drawn: Drawn, prefix: str, sections: dict[str, Section], data: dict[str, Any]) -> None:
+def _place(drawn: Drawn, prefix: str, sections: dict[str, Section], data: dict[str, Any]) -> list[str]:
+    """Put a figure into its section; return what is wrong with it."""
     # Figures of several models in one run begin with their number.
     of = drawn.name if drawn.name in CAPTIONS else drawn.name.partition("-")[2]
     caption = CAPTIONS.get(of)
     if caption is None or of in LINKED:
-        return
+        return []
     own = f"{prefix}-{drawn.name}"
-    csv = drawn.csv or table(rows_in(drawn.spec))
-    data["figures"][own] = {"spec": drawn.spec, "csv": csv, "name": drawn.name}
+    try:
+        csv = drawn.csv or table(rows_in(drawn.spec))
+        # With null for what is not finite: a browser reads JSON proper, and one figure would cost all others.
+        data["figures"][own] = {"spec": plain(drawn.spec), "csv": csv, "name": drawn.name}
+    except Exception as error:  # as above
+        return [f"the figure {drawn.name} cannot be used ({one_line(error)})"]
     sections[caption.section].figures.append(
         {"id": own, "of": of, "how": caption.how, "paper": caption.paper, "wide": of in WIDE}
     )  # fmt: skip
+    return []
 
 
 def _film(piece: Piece, own: str, section: Section, data: dict[str, Any]) -> list[str]:
+    if not is_own(piece.folder, piece.folder / ARRAYS):
+        return [f"{piece.folder.name}: there is no {ARRAYS}"]
     try:
         film = film_data(piece.folder / ARRAYS, str(piece.result.get("phases") or ""))
+        share = float(sum(piece.result.get("explained", [])))
     except OutputError as error:
         return [str(error)]
+    except (TypeError, ValueError) as error:
+        return [f"{piece.folder.name}: its result lacks what the film needs ({one_line(error)})"]
     section.films.append(own)
-    data["films"][own] = film
-    share = sum(piece.result.get("explained", []))
+    data["films"][own] = plain(film)
     section.words.append(
         "Every picture is a layer: patch tokens on the unit sphere, through three principal directions of the "
         f"teacher's at all layers ({share:.0%} of its variance), as red, green and blue. Tokens that point the same "
@@ -172,7 +186,10 @@ def _beside(subjects: Sequence[Subject]) -> Table:
             cells.append(number(phases[0], key) if phases else "")
         at = "fidelity/" if worth and worth[0].verb == "distill" else ""
         for key, form in ((f"{at}r2/all/-1", ".3f"), (f"{at}recovered", ".1%")):
-            cells.append(number(worth[0], key, form) if worth else "")
+            try:
+                cells.append(number(worth[0], key, form) if worth else "")
+            except (TypeError, ValueError):
+                cells.append("")
         rows.append(tuple(cells))
     columns = ("model", "layers", "verdict", "k", "phases", "R2 of its surrogate, last layer", "accuracy recovered")
     return Table("Models", columns, rows)
