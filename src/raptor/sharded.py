@@ -14,7 +14,7 @@ from filelock import FileLock
 from numpy.typing import NDArray
 
 from raptor.errors import OutputError, ResumeError, one_line
-from raptor.files import LOCK, explained, writing
+from raptor.files import LOCK, explained, read_json, writing
 
 ABOUT = "cache.json"  # written last: a cache that has it is whole
 PREFIX = "raptor-"  # of the files' names: those without it are left alone
@@ -107,9 +107,9 @@ def open_cache(folder: Path, about: dict[str, Any], filling: Filling, announce: 
             if not (folder / ABOUT).exists():
                 _fill(folder, about, filling, announce)
     try:
-        found = json.loads((folder / ABOUT).read_text())
+        found = read_json(folder / ABOUT)
         differing = next((key for key, value in about.items() if found.get(key) != value), None)
-        cache = Sharded([_read(folder, files) for files in found["shards"]]) if differing is None else None
+        cache = _opened(folder, found["shards"], filling) if differing is None else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise ResumeError(f"the cache {str(folder)!r} is damaged ({one_line(error)}); remove it") from error
     if cache is None:
@@ -120,7 +120,26 @@ def open_cache(folder: Path, about: dict[str, Any], filling: Filling, announce: 
     return cache
 
 
+def _opened(folder: Path, shards: list[dict[str, str]], filling: Filling) -> Sharded:
+    """Map the files of a cache; those that are not what `_fill` writes are a ValueError."""
+    cache = Sharded([_read(folder, files) for files in shards])
+    for shard in cache.shards:
+        each = sum(array[:1].nbytes for array in shard.values())
+        if len({len(array) for array in shard.values()}) != 1 or each != filling.bytes_each:
+            raise ValueError("its arrays are of another size")
+        if {name: (array.dtype, array.shape[1:]) for name, array in shard.items()} != {
+            name: (array.dtype, array.shape[1:]) for name, array in cache.shards[0].items()
+        }:
+            raise ValueError("its arrays are not alike")
+    if not cache.shards or not 0 < len(cache) <= filling.n:
+        raise ValueError(f"it does not hold the {filling.n} images")
+    return cache
+
+
 def _read(folder: Path, files: dict[str, str]) -> Row:
+    for file in files.values():
+        if not file.startswith(PREFIX) or Path(file).name != file:
+            raise ValueError(f"it names the file {file[:200]!r}")
     return {name: np.load(folder / file, mmap_mode="r", allow_pickle=False) for name, file in files.items()}
 
 

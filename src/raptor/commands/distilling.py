@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from raptor.errors import DataError, OptionError, OutputError, ResumeError
 from raptor.evaluation import fidelity
 from raptor.fidelity_by_layer import FEWEST
 from raptor.fidelity_result import describe_fidelity
-from raptor.files import replacing
+from raptor.files import read_json, replacing
 from raptor.hub import silence
 from raptor.model_card import model_card
 from raptor.models.pretrained import standalone
@@ -203,8 +202,10 @@ def _check_fresh(out: Path | None, resume: bool, config: dict[str, Any]) -> None
 def check_same(out: Path, config: dict[str, Any]) -> None:
     """Raise where a directory holds a run that was started with other options; name the first that differs."""
     try:
-        before = json.loads((out / "config.json").read_text())
+        before = read_json(out / "config.json")
     except (OSError, ValueError):
+        before = None
+    if not isinstance(before, dict):
         return  # nothing was begun; and a checkpoint itself knows what it was started with
     before, now = _flat(before), _flat(config)
     for key in sorted(set(now) - FREE):

@@ -101,6 +101,8 @@ def phases_of_matrix(file: Path, distance: bool, common: Common, cutting: dict[s
 def read_matrix(file: Path) -> NDArray[Any]:
     """Read numbers separated by commas, one row a line."""
     try:
+        if file.exists() and not file.is_file():
+            raise ValueError("it is no file")  # a pipe would be waited for
         if file.stat().st_size > LARGEST:
             raise MatrixError(f"{str(file)!r} has {file.stat().st_size:,} bytes: too large for a layer-layer matrix")
         rows = [line.split(",") for line in file.read_text(encoding="utf-8-sig").splitlines() if line.strip()]

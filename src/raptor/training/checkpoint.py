@@ -27,6 +27,12 @@ class Checkpoint:
     model: dict[str, Any]
     optimizers: list[dict[str, Any]]
 
+    def __post_init__(self) -> None:
+        wanted = {"step": int, "seconds": float, "config": dict, "model": dict, "optimizers": list}
+        for name, kind in wanted.items():
+            if not isinstance(getattr(self, name), kind):
+                raise ValueError(f"its {name} is no {kind.__name__}")
+
 
 def save(checkpoint: Checkpoint, out: Path) -> None:
     """Write the checkpoint; until it is whole, the one before stays."""

@@ -14,10 +14,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from raptor.errors import TrainingError
+from raptor.errors import ResumeError, TrainingError, one_line
 from raptor.files import explained, sweep, writing
 from raptor.memory import keep_freed_memory
 from raptor.training import checkpoint
@@ -89,9 +90,7 @@ def fit(
     found = checkpoint.load(out, config) if out is not None and resume else None
     first, spent = 0, 0.0
     if found is not None:
-        model.load_state_dict(found.model)
-        for optimizer, state in zip(workers.optimizers, found.optimizers, strict=True):
-            optimizer.load_state_dict(state)
+        _go_on(model, workers.optimizers, found, recipe)
         first, spent = found.step, found.seconds
     kept = out if workers.main else None
     if kept is not None:
@@ -129,6 +128,26 @@ def fit(
     workers.end()
     model.eval()
     return time.perf_counter() - started
+
+
+def _go_on(model: nn.Module, optimizers: Sequence[Optimizer], found: Checkpoint, recipe: Recipe) -> None:
+    """Put everything back to where a checkpoint left it; one that does not fit is an error that says so."""
+    try:
+        if not 0 <= found.step <= recipe.steps:
+            raise ValueError(f"its step is {found.step}")
+        model.load_state_dict(found.model)
+        for optimizer, state in zip(optimizers, found.optimizers, strict=True):
+            optimizer.load_state_dict(state)
+            for parameter, values in optimizer.state.items():
+                shapes = {value.shape for value in values.values() if torch.is_tensor(value) and value.ndim}
+                if shapes - {parameter.shape}:
+                    raise ValueError("its optimiser has other shapes than the model")
+        _set_rates(optimizers, recipe, found.step)
+    except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
+        raise ResumeError(
+            f"the checkpoint does not belong to this training ({one_line(error)}); remove it to start anew, or use "
+            "another --out"
+        ) from error
 
 
 def _set_rates(optimizers: Sequence[Optimizer], recipe: Recipe, step: int) -> None:
