@@ -19,6 +19,7 @@ from raptor.fidelity_by_layer import trajectory_fidelity
 from raptor.models.surrogate import build_surrogate
 from raptor.models.vit import ViT, ViTConfig
 from raptor.phases import Phases
+from raptor.processes import ALONE
 from raptor.training.distill import distill
 from raptor.training.recipes import distillation_named
 
@@ -30,7 +31,7 @@ class Noise(SceneImages):
     """Images of white noise, each a function of its number; to train on there are as many as one likes."""
 
     def __init__(self, n=10**9, seed=0):
-        self.n, self.seed, self.batch_size, self.first = n, seed, 64, 0
+        self.n, self.seed, self.batch_size, self.first, self.team = n, seed, 64, 0, ALONE
 
     def batch(self, indices):
         """Draw the images with these numbers."""
