@@ -19,7 +19,7 @@ from rich.console import Console
 
 from raptor.data import scenes
 from raptor.preprocessing import Preprocessing
-from raptor.studies import STUDIES, emergence, gallery, partitions, stochastic_depth
+from raptor.studies import STUDIES, emergence, gallery, k_curve, partitions, stochastic_depth
 from raptor.studies.jobs import Done
 from raptor.studies.models import Setting
 from raptor.studies.size import SIZES
@@ -129,6 +129,23 @@ def test_a_rise_with_the_rate_must_be_more_than_chance():
     assert f"similarity within phases {r:.2f} [{low:.2f}, {high:.2f}]" in summary.claim.evidence
     few = setting(drop_paths=(0.0, 0.2), seeds=(0,))
     assert not stochastic_depth.summarise(few, Done(results, {}, {})).claim.held
+
+
+@pytest.mark.parametrize(("useful", "held"), [(3, True), (2, False), (4, False), (1, False)])
+def test_where_blocks_stop_paying_is_told_to_the_next_number_that_was_tried(useful, held):
+    r2 = {1: 0.5, 2: 0.8, 3: 0.9, 4: 0.905}
+    results = {
+        f"k-curve/w16-k{k}": {
+            **student("-".join("1" * k), value),
+            "parameters": k,
+            "suggested_k": 1,
+            "useful_k": useful,
+        }
+        for k, value in r2.items()
+    }
+    summary = k_curve.summarise(setting(ks=tuple(r2)), Done(results, {}, {}))
+    assert summary.claim.held is held
+    assert f"a block more adds below 0.01 from k = 3 on (useful k: {useful}, suggested: 1)" in summary.claim.evidence
 
 
 def test_untrained_teachers_do_not_count_among_those_with_phases():

@@ -31,9 +31,11 @@ def _student(setting: Setting, teacher: str, width: int, k: int) -> Job:
 
     def work(results: Results, out: Path) -> dict[str, Any]:
         flow = setting.teacher(teacher)
-        found = find_phases(flow, setting.held_out(), k=k, min_length=1)
-        student = student_of(setting, flow, found.phases, recipe)
-        return {**student, "suggested_k": found.suggested_k, "useful_k": found.useful_k}
+        # A single layer may be a block of its own where many blocks are asked for, but is no evidence of phases.
+        cut = find_phases(flow, setting.held_out(), k=k, min_length=1)
+        told = find_phases(flow, setting.held_out())
+        student = student_of(setting, flow, cut.phases, recipe)
+        return {**student, "suggested_k": told.suggested_k, "useful_k": told.useful_k}
 
     about = student_about(setting, recipe, width=width, k=k)
     return Job(f"k-curve/w{width}-k{k}", about, work, (teacher,), student_cost(setting, width))
@@ -54,18 +56,24 @@ def summarise(setting: Setting, done: Done) -> Summary:
         own = sorted((row for row in rows if row["width"] == width), key=lambda row: row["k"])
         if len(own) < 2:
             continue
-        stop = own[-1]["k"]
-        for row, after in pairwise(own):
-            if (after["r2"] - row["r2"]) / (after["k"] - row["k"]) < WORTH:
-                stop = row["k"]
-                break
-        same.append(stop == own[0]["useful_k"])
+        stop = next((n for n, (row, after) in enumerate(pairwise(own)) if _a_block(row, after) < WORTH), len(own) - 1)
+        # Not every number of blocks is tried: it is told if none that was lies between.
+        below = own[stop - 1]["k"] if stop else 0
+        above = own[stop + 1]["k"] if stop + 1 < len(own) else setting.size.depth + 1
+        same.append(below < own[0]["useful_k"] < above)
+        first, last = own[0], own[-1]
         said.append(
-            f"width {width}: R2 {own[0]['r2']:.3f} with {own[0]['k']} to {own[-1]['r2']:.3f} with {own[-1]['k']}; a "
-            f"block more adds below {WORTH} from k = {stop} on (useful k: {own[0]['useful_k']})"
+            f"width {width}: R2 {first['r2']:.3f} with {first['k']} to {last['r2']:.3f} with {last['k']}; a block more "
+            f"adds below {WORTH} from k = {own[stop]['k']} on (useful k: {first['useful_k']}, suggested: "
+            f"{first['suggested_k']})"
         )
     text = "few blocks are enough, and the similarity tells how many"
     return Summary(rows, Claim(text, all(same) if same else None, "; ".join(said)))
+
+
+def _a_block(row: dict[str, Any], after: dict[str, Any]) -> float:
+    """Return what a block more adds to R2."""
+    return float((after["r2"] - row["r2"]) / (after["k"] - row["k"]))
 
 
 STUDY = Study("fidelity and accuracy against the number of blocks, for two sizes of teacher", jobs, summarise)
