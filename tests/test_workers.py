@@ -88,17 +88,24 @@ if lines:
 """
 
 
-@pytest.mark.parametrize("which", ["adamw", "default"])
-def test_two_processes_are_one(tmp_path, which):
+@pytest.mark.parametrize(
+    ("which", "n"),
+    [
+        ("default", 2),
+        pytest.param("adamw", 2, marks=pytest.mark.long),
+        pytest.param("default", 4, marks=pytest.mark.long),
+    ],
+)
+def test_several_processes_are_one(tmp_path, which, n):
     (tmp_path / "script.py").write_text(SCRIPT)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     one = [sys.executable, tmp_path / "script.py", tmp_path / "one.json", which]
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    two = [*launcher, tmp_path / "script.py", tmp_path / "two.json", which]
-    for command in (one, two):
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(n)]
+    several = [*launcher, tmp_path / "script.py", tmp_path / "several.json", which]
+    for command in (one, several):
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[-2000:]
-    alone, together = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("one", "two"))
+    alone, together = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("one", "several"))
     assert len(alone) == len(together) == 20
     assert together == pytest.approx(alone, rel=1e-5)
 
