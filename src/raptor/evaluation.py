@@ -14,7 +14,7 @@ from raptor.data.batch import Batch
 from raptor.display import Displayed
 from raptor.errors import DataError
 from raptor.fidelity_by_layer import Fidelity, trajectory_fidelity
-from raptor.flow import DepthFlow, layers_of, pixels_of, rollout
+from raptor.flow import DepthFlow, is_right, layers_of, pixels_of, rollout
 from raptor.levin import FULL, fewest_bits, levin_bits
 from raptor.models.surrogate import Surrogate
 from raptor.resampling import BinnedMean, percentile_interval
@@ -159,7 +159,7 @@ def accuracies(surrogate: Surrogate, batches: Iterable[Batch], seed: int = 0) ->
 
         def count(name: Any, last: Tensor, label: Tensor = batch.label) -> int:
             logits = head(last)
-            right[name].add((logits.argmax(dim=1).cpu() == label).double())
+            right[name].add(is_right(logits, label))
             return logits.shape[1]
 
         tokens = teacher.embed(batch.pixels)

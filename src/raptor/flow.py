@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from raptor.errors import LayerError, LayoutError
@@ -20,6 +20,12 @@ from raptor.tokens import TokenLayout
 from raptor.trajectory import Trajectory
 
 Head = Callable[[Tensor], Tensor]
+
+
+def is_right(logits: Float[Tensor, "batch classes"], label: Int[Tensor, " batch"]) -> Float[Tensor, " batch"]:
+    """Return 1 where the most likely class is the right one, else 0; not a number where the logits are none."""
+    right = (logits.argmax(dim=1).cpu() == label.cpu()).double()
+    return torch.where(logits.isnan().any(dim=1).cpu(), torch.nan, right)
 
 
 @runtime_checkable

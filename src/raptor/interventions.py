@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from raptor.flow import DepthFlow, layers_of, pixels_of, rollout
+from raptor.flow import DepthFlow, is_right, layers_of, pixels_of, rollout
 from raptor.phases import Phases
 from raptor.resampling import BinnedMean, percentile_interval
 from raptor.rewiring import Choice, Rewired, interchange, paired, repeat, replace, runs, skip
@@ -132,7 +132,7 @@ def _measured(flow: DepthFlow, last: Tensor, truth: Tensor, label: Tensor | None
     cosine = torch.cosine_similarity(last, truth, dim=-1).mean(dim=-1).cpu()
     if label is None or flow.head is None:
         return torch.stack([torch.zeros_like(cosine), cosine], dim=1)
-    return torch.stack([(flow.head(last).argmax(dim=1).cpu() == label).to(cosine), cosine], dim=1)
+    return torch.stack([is_right(flow.head(last), label).to(cosine), cosine], dim=1)
 
 
 def _draws(means: Sequence[BinnedMean], seed: int) -> Float[Tensor, "draws 2"]:

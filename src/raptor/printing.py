@@ -93,7 +93,8 @@ def print_fidelity(console: Console, result: dict[str, Any], out: Path | None) -
 
 
 def print_export(console: Console, result: dict[str, Any], out: Path | None) -> None:
-    console.print(f"{escape(str((out or Path()) / result['file']))}: differs by {result['max_difference']:.1e} at most")
+    apart = number(result["max_difference"], ".1e")
+    console.print(f"{escape(str((out or Path()) / result['file']))}: differs by {apart} at most")
 
 
 def print_plan(console: Console, result: dict[str, Any]) -> None:

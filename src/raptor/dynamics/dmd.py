@@ -10,6 +10,7 @@ from torch import Tensor
 
 from raptor.device import doubled
 from raptor.dynamics.motion import Motion
+from raptor.errors import MatrixError
 from raptor.resampling import BinnedMean
 
 RANK = 10  # the paper's
@@ -77,6 +78,8 @@ def fit(
     """
     rounding = torch.finfo(before.dtype).eps if rounding is None else rounding
     before, after = doubled(before), doubled(after)
+    if not (before.isfinite().all() and after.isfinite().all()):
+        raise MatrixError("states are not finite at some layer, so that no map can be fitted: check the weights")
     u, s, vh = torch.linalg.svd(before, full_matrices=False)
     kept = min(rank, int((s > s[0] * max(before.shape) * rounding).sum()))
     basis = u[:, :kept]

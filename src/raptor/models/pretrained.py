@@ -189,6 +189,8 @@ def _check_same(model: RaptorModel, surrogate: Surrogate) -> None:
     """Make sure that what was rebuilt computes the same: an option that a library does not keep would show here."""
     pixels = torch.randn(1, 3, *surrogate.teacher.image_size, generator=torch.Generator().manual_seed(0))
     ours, theirs = (rollout(flow, flow.embed(pixels)).states for flow in (model.surrogate, surrogate))
+    if not theirs.isfinite().all():
+        raise WeightsError(f"states of this surrogate of {surrogate.teacher.name!r} are not finite: it is not saved")
     if not torch.allclose(ours, theirs, rtol=1e-3, atol=1e-3 * float(theirs.abs().max())):
         raise UnsupportedModelError(
             f"{surrogate.teacher.name!r} was built with options that it does not keep: built again from its "

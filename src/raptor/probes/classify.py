@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from raptor.errors import TrainingError
 from raptor.hub import import_torchmetrics
 from raptor.probes.features import Features
 from raptor.probes.task import Task, Training, small_linear
@@ -84,6 +85,8 @@ def read_own_head(
     explained, on every fifth image, which the map is not read from; no number where there are fewer than five.
     """
     inputs, logits = inputs.cpu().double(), logits.cpu().double()
+    if not (inputs.isfinite().all() and logits.isfinite().all()):
+        raise TrainingError("features of this model are not finite, so that no head can be fitted: check its weights")
     held_out = torch.arange(len(inputs)) % 5 == 4
     at_input, at_logits = inputs[~held_out].mean(dim=0), logits[~held_out].mean(dim=0)
     # Norms make features sum to a constant: of all maps that fit, the smallest is taken.
