@@ -6,8 +6,6 @@ import errno
 import os
 from collections.abc import Iterator
 
-from raptor.errors import one_line
-
 AGAIN = "give the command again, with --resume where it has that option"
 
 
@@ -20,16 +18,11 @@ def what_happened(error: BaseException) -> str | None:
             return f"the disk is full; what was finished is kept: make room and {AGAIN}"
         if number == errno.EROFS or os.strerror(errno.EROFS) in text:
             return "the file system is read-only: use a directory that can be written to"
-        if isinstance(one, RuntimeError) and "DataLoader worker" in text:
-            return (
-                f"a process that decodes images has died ({one_line(one)}), most often for want of memory; "
-                f"what was finished is kept: free some and {AGAIN}"
-            )
         # gloo raises plain errors that name its source file; other backends have classes of their own.
         if isinstance(one, RuntimeError) and ("/gloo/" in text or type(one).__name__.startswith("Dist")):
             return (
-                f"another of the processes that work together has ended or cannot be reached ({one_line(one)}); look "
-                f"at what it said. What was finished is kept: {AGAIN}"
+                "another of the processes that work together has ended or cannot be reached: look at what it said. "
+                f"What was finished is kept: {AGAIN}"
             )
     return None
 

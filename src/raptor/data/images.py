@@ -5,17 +5,17 @@ from __future__ import annotations
 import hashlib
 import os
 import random
-import signal
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import Dataset
 
 from raptor.data.annotations import read_depth, read_mask
 from raptor.data.batch import Batch
 from raptor.data.decode import DamagedImage, decode
+from raptor.data.loader import loaded
 from raptor.data.order import endless
 from raptor.data.records import Records, Subset
 from raptor.data.splits import SPLIT_SEED
@@ -63,15 +63,6 @@ class _Decoded(Dataset):
             return _Item(index, name, damage=str(error))
         except DataError as error:  # an exception of a worker would come as its traceback
             return _Item(index, name, mistake=str(error))
-
-
-def _leave_sigterm(worker: int) -> None:
-    """Let the main process alone answer SIGTERM, which schedulers send to all: it saves, then ends its workers."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-
-
-def _as_is(items: list[_Item]) -> list[_Item]:
-    return items
 
 
 def _stacked(values: list[Tensor | None]) -> Tensor | None:
@@ -215,10 +206,7 @@ class Images:
 
     def _load(self, batches: Iterable[list[int]], endless: bool = False) -> Iterator[Batch]:
         dataset = _Decoded(self.records, self.preprocessing)
-        loader = DataLoader(
-            dataset, batch_sampler=batches, num_workers=self.workers, collate_fn=_as_is, worker_init_fn=_leave_sigterm
-        )
-        for items in loader:
+        for items in loaded(dataset, batches, self.workers):
             self._note(items)
             good = [item for item in items if item.pixels is not None]
             spare = not good and not endless
