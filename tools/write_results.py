@@ -152,6 +152,7 @@ def _gallery(rows: Rows) -> str:
     )  # fmt: skip
 
 
+SEVERAL = ("stochastic-depth", "partitions", "ablation")  # studies with students of several seeds
 TABLES = {
     "stochastic-depth": _stochastic_depth,
     "partitions": _partitions,
@@ -170,6 +171,7 @@ def _study(name: str) -> str:
     size, claim, jobs = found["size"], found["claim"], found["jobs"]
     taken = sum(job["seconds"] for job in jobs if job["seconds"] is not None)
     failed = [job["job"] for job in jobs if job["failed"] is not None]
+    seeds = f"seeds {', '.join(map(str, size['seeds']))}" if name in SEVERAL else "seed 0"
     return "\n".join(
         (
             f"## {TITLES[name]}\n",
@@ -180,7 +182,7 @@ def _study(name: str) -> str:
             f"`raptor study {name} --data {found['data']} --out runs/studies`: {size['depth']}-layer ViTs of width "
             f"{size['width']}, {size['teacher_steps']:,} steps of {size['teacher_batch']} images; Raptors of "
             f"{size['student_steps']} + {size['student_steps']} steps of {size['student_batch']}; n = "
-            f"{found['images']:,} held-out images, seeds {', '.join(map(str, size['seeds']))}; {len(jobs)} jobs of "
+            f"{found['images']:,} held-out images, {seeds}; {len(jobs)} jobs of "
             f"{taken:,.0f} s together on one core with other work beside it, models of other studies included"
             f"{'' if not failed else '; failed: ' + ', '.join(failed)}.\n",
         )
