@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
+import pickle
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
+import raptor
+from raptor.hub import silence
+from raptor.models.pretrained import standalone
 from raptor.models.store import save_vit
+from raptor.models.surrogate import build_surrogate
 from raptor.models.vit import ViT, ViTConfig
+from raptor.phases import Phases
 from raptor.preprocessing import Preprocessing
 
-CONFIG = ViTConfig(image_size=16, patch_size=4, depth=3, width=16, heads=2, n_register=1, n_classes=3)
+CONFIG = ViTConfig(image_size=16, patch_size=4, depth=3, width=16, heads=2, n_register=1, n_classes=12)
 
 
 class Trap:
@@ -23,6 +30,36 @@ class Trap:
 
     def __reduce__(self):
         return os.mkdir, (str(self.target),)
+
+
+def zipped(trap: Trap, path: Path) -> None:
+    """As torch saves."""
+    torch.save({"x": trap}, path)
+
+
+def old(trap: Trap, path: Path) -> None:
+    """As torch saved before."""
+    torch.save({"x": trap}, path, _use_new_zipfile_serialization=False)
+
+
+def plain(trap: Trap, path: Path) -> None:
+    """As Python does."""
+    path.write_bytes(pickle.dumps(trap))
+
+
+def objects(trap: Trap, path: Path) -> None:
+    """As numpy does, an array."""
+    with path.open("wb") as file:
+        np.save(file, np.array([trap], dtype=object))
+
+
+def several(trap: Trap, path: Path) -> None:
+    """As numpy does, several."""
+    with path.open("wb") as file:
+        np.savez(file, states=np.array([trap], dtype=object))
+
+
+TRAPS = {"zipped": zipped, "old": old, "plain": plain, "objects": objects, "several": several}
 
 
 def small_vit(folder: Path) -> Path:
@@ -38,6 +75,15 @@ def vit(tmp_path_factory) -> Path:
     return small_vit(tmp_path_factory.mktemp("hostile") / "vit")
 
 
+@pytest.fixture(scope="session")
+def surrogate(tmp_path_factory, vit) -> Path:
+    """A saved surrogate of it."""
+    folder = tmp_path_factory.mktemp("hostile") / "surrogate"
+    with silence():
+        standalone(build_surrogate(raptor.load_teacher(vit), Phases((2, 1))), "teacher").save_pretrained(folder)
+    return folder
+
+
 def check_refused(answer: tuple[int, str, str], *hints: str) -> None:
     """Make sure that a command gave one line on stderr, exit code 2, and nothing else."""
     code, out, err = answer
@@ -47,3 +93,8 @@ def check_refused(answer: tuple[int, str, str], *hints: str) -> None:
     assert all(letter.isprintable() for letter in err[:-1]), err
     for hint in hints:
         assert hint in err, err
+
+
+# What makes commands small.
+SMALL = ("--batch-size", 4, "--device", "cpu", "--json")
+TRAIN = ("train", "--data", "scenes", "--steps", 4, "--depth", 2, "--width", 8, "--heads", 1, "--eval-images", 8)

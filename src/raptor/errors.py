@@ -4,11 +4,14 @@ Each message says what was given, what is allowed and what to do; the command li
 line and exits with 2. An exception that is not a `RaptorError` is a bug of ours.
 """
 
+import pickle
 import re
 
 
 def one_line(error: BaseException) -> str:
     """Return the first line of what another library says, without terminal colours; its kind where it says nothing."""
+    if isinstance(error, pickle.UnpicklingError):  # which torch advises to run all the same
+        return "it holds code or objects beside plain tensors"
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip().partition("\n")[0][:300]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

@@ -122,6 +122,8 @@ def open_cache(folder: Path, about: dict[str, Any], filling: Filling, announce: 
 
 def _opened(folder: Path, shards: list[dict[str, str]], filling: Filling) -> Sharded:
     """Map the files of a cache; those that are not what `_fill` writes are a ValueError."""
+    if not isinstance(shards, list) or not shards or not all(shards):
+        raise ValueError("it lists no files")
     cache = Sharded([_read(folder, files) for files in shards])
     for shard in cache.shards:
         each = sum(array[:1].nbytes for array in shard.values())
@@ -131,7 +133,7 @@ def _opened(folder: Path, shards: list[dict[str, str]], filling: Filling) -> Sha
             name: (array.dtype, array.shape[1:]) for name, array in cache.shards[0].items()
         }:
             raise ValueError("its arrays are not alike")
-    if not cache.shards or not 0 < len(cache) <= filling.n:
+    if not 0 < len(cache) <= filling.n:
         raise ValueError(f"it does not hold the {filling.n} images")
     return cache
 
@@ -140,7 +142,7 @@ def _read(folder: Path, files: dict[str, str]) -> Row:
     for file in files.values():
         if not file.startswith(PREFIX) or Path(file).name != file:
             raise ValueError(f"it names the file {file[:200]!r}")
-    return {name: np.load(folder / file, mmap_mode="r", allow_pickle=False) for name, file in files.items()}
+    return {name: np.lib.format.open_memmap(folder / file, mode="r") for name, file in files.items()}
 
 
 def _fill(folder: Path, about: dict[str, Any], filling: Filling, announce: Callable[[str], None]) -> None:

@@ -214,8 +214,9 @@ def load_surrogate(source: str | Path, dtype: torch.dtype = torch.float32, local
     try:
         with silence():
             model, info = RaptorModel.from_pretrained(
-                str(source), dtype=dtype, use_safetensors=True, local_files_only=local, output_loading_info=True
-            )
+                str(source), dtype=dtype, use_safetensors=True, local_files_only=local, output_loading_info=True,
+                ignore_mismatched_sizes=True,
+            )  # fmt: skip
     except RaptorError:
         raise
     except Exception as error:
@@ -223,9 +224,12 @@ def load_surrogate(source: str | Path, dtype: torch.dtype = torch.float32, local
         raise WeightsError(f"the surrogate in {str(source)!r} cannot be read: {one_line(error)}") from error
     for problem in ("missing_keys", "unexpected_keys", "mismatched_keys"):
         if info[problem]:
+            # A key, or one with its shape in the file and in the model.
+            one = min(info[problem])
+            told = one if isinstance(one, str) else f"{one[0]} of {tuple(one[1])}, not {tuple(one[2])}"
             raise WeightsError(
                 f"the weights in {str(source)!r} are not those of its config.json: {problem.replace('_', ' ')}, "
-                f"such as {min(map(str, info[problem]))}"
+                f"such as {told}"
             )
     return model
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,9 @@ def _read(path: Path, **how: Any) -> Checkpoint | None:
     if not path.exists():
         return None
     try:
-        return Checkpoint(**torch.load(path, map_location="cpu", weights_only=True, **how))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of pickle protocols: what cannot be read is an error below
+            return Checkpoint(**torch.load(path, map_location="cpu", weights_only=True, **how))
     except Exception as error:
         raise ResumeError(
             f"the checkpoint {str(path)!r} is damaged ({one_line(error)}); put back a copy of it, or remove it to "

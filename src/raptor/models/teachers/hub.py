@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,8 @@ def load(source: str, weights: Path | None, dtype: torch.dtype) -> Any:
     kind = _model_class(config)
     state = None if weights is None else read_weights(weights)
     origin = str(weights or source)
-    with silence():
+    with silence(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Detected pickle protocol")  # what cannot be read is an error below
         try:
             model, info = kind.from_pretrained(
                 None if state is not None else source,
