@@ -116,6 +116,17 @@ def test_whoever_decodes_the_images_the_numbers_are_the_same(photos, teacher, me
         assert plain(list(other)) == plain(list(alone))
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_decoding_draws_nothing_that_a_training_draws_from(photos, workers):
+    """Otherwise a step would have other noise in a run that goes on with it than in one that came to it."""
+    pictures = load_images(photos, raptor.Preprocessing((32, 32), None), workers=workers, allow_damaged=True)
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    next(pictures.shuffled(0, 4, seed=0))
+    assert torch.equal(torch.rand(3), expected)
+
+
 def similarity(teacher, images):
     return describe_phases(raptor.find_phases(teacher, images, seed=1))
 

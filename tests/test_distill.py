@@ -1,12 +1,10 @@
-"""Distillation as a run: apart against alone, repeated, resumed, killed, on a full disk."""
+"""Distillation as a run: apart against alone, repeated, resumed, on a full disk."""
 
 from __future__ import annotations
 
 import multiprocessing
-import random
 import resource
 import signal
-import time
 from functools import partial
 
 import pytest
@@ -80,31 +78,6 @@ def test_what_cannot_be_is_named():
         build_surrogate(teacher, Phases((2, 2)), "magic")
     with pytest.raises(LayerError, match="0 to 3, not 4"):
         build_surrogate(teacher, Phases((2, 2))).step(torch.zeros(1, 66, 16), 4)
-
-
-def test_killed_ten_times_it_ends_as_if_nothing_had_happened(tmp_path, monkeypatch):
-    """SIGKILL at random moments of both stages, checkpoints every third step."""
-    monkeypatch.setattr(distill_module, "fit", partial(distill_module.fit, save_every=3))
-    recipe = Recipe(steps=40, batch_size=4, lr=1e-3, warmup=2)
-    plan_of = plan(apart=recipe, joined=recipe)
-    teacher = small_teacher()
-    whole = weights_of(distill(teacher, scenes(teacher), Phases((2, 2)), plan_of))
-
-    def child():
-        distill(teacher, scenes(teacher), Phases((2, 2)), plan_of, out=tmp_path, resume=True)
-
-    chance, reached = random.Random(0), []
-    for _ in range(10):
-        process = multiprocessing.get_context("fork").Process(target=child)
-        process.start()
-        time.sleep(chance.uniform(0.1, 0.8))
-        process.kill()
-        process.join()
-        kept = [torch.load(path, weights_only=True)["step"] for path in sorted(tmp_path.glob("stage*/checkpoint.pt"))]
-        reached.append(sum(kept))
-    assert any(0 < steps < 80 for steps in reached), reached  # some were in the middle
-    resumed = distill(teacher, scenes(teacher), Phases((2, 2)), plan_of, out=tmp_path, resume=True)
-    assert torch.equal(whole, weights_of(resumed))
 
 
 def test_a_full_disk_keeps_the_checkpoint_before(tmp_path, monkeypatch):
