@@ -18,6 +18,7 @@ from raptor.models.surrogate import build_surrogate
 from raptor.models.vit import ViT, ViTConfig
 from raptor.phases import Phases
 from raptor.preprocessing import Preprocessing
+from vits import family
 
 CONFIG = ViTConfig(image_size=16, patch_size=4, depth=3, width=16, heads=2, n_register=1, n_classes=12)
 
@@ -81,6 +82,15 @@ def surrogate(tmp_path_factory, vit) -> Path:
     folder = tmp_path_factory.mktemp("hostile") / "surrogate"
     with silence():
         standalone(build_surrogate(raptor.load_teacher(vit), Phases((2, 1))), "teacher").save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory) -> Path:
+    """A saved model of transformers."""
+    folder = tmp_path_factory.mktemp("hostile") / "checkpoint"
+    with silence():
+        family("vit").build().save_pretrained(folder)
     return folder
 
 

@@ -13,10 +13,9 @@ import safetensors
 import torch
 
 import raptor
-from hostile import SMALL, TRAIN, TRAPS, Trap, check_refused, surrogate, vit, zipped  # noqa: F401
+from hostile import SMALL, TRAIN, TRAPS, Trap, check_refused, checkpoint, surrogate, vit, zipped  # noqa: F401
 from raptor.errors import WeightsError
 from raptor.phases import Phases
-from vits import family
 
 
 @pytest.mark.parametrize(
@@ -34,14 +33,6 @@ def test_the_traps_work(tmp_path, kind, careless):
     TRAPS[kind](Trap(tmp_path / "executed"), tmp_path / "file")
     careless(tmp_path / "file")
     assert (tmp_path / "executed").exists()
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    """A directory in the format of transformers."""
-    folder = tmp_path_factory.mktemp("transformers")
-    family("vit").build().save_pretrained(folder)
-    return folder
 
 
 # Where a file is read: how it is put there, and the command that meets it.
