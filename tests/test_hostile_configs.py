@@ -53,7 +53,8 @@ SURROGATES = [
     {"provenance": {"teacher": {"name": "../../../etc/passwd"}}}, {"provenance": {"teacher": {"name": 5}}},
     {"provenance__teacher__sha256": "0"}, {"phases": 5}, {"phases": "9999-" * 2000 + "1"}, {"phases": "1-1-1-1"},
     {"kind": []}, {"block": [1]}, {"block": {"relax_rank": 10**9}}, {"block": {"mlp_ratio": 1e12}},
-    {"block": {"evil": 1}}, {"teacher": []}, {"teacher": "x"}, {"teacher__image_size": 5}, {"teacher__image_size": [10**9] * 2}, {"teacher__library": "os"},
+    {"block": {"evil": 1}}, {"teacher": []}, {"teacher": "x"}, {"teacher__image_size": 5},
+    {"teacher__image_size": [10**9] * 2}, {"teacher__library": "os"},
     {"teacher__linear": [10**9, 10**9, True]}, {"teacher__linear": "x"}, {"teacher__config__depth": 10**9},
     {"teacher__config__patch_size": 0}, {"teacher__config__evil": 1}, {"preprocessing": {"crop": 5}},
     {"teacher": {"library": "transformers", "class": "os", "config": {}, "image_size": [16, 16], "linear": None}},
@@ -121,8 +122,8 @@ def test_json_of_a_model(call, checkpoint, tmp_path, file, content):  # noqa: F8
     check_refused(call("inspect", folder))
 
 
-SHARDS = ["../outside.safetensors", "{root}/outside.safetensors", "a/../../outside.safetensors", "../../etc/passwd", "a\0b",
-          5, None, ["a"], "x" * 5000, "missing.safetensors"]  # fmt: skip
+SHARDS = ["../outside.safetensors", "{root}/outside.safetensors", "a/../../outside.safetensors", "../../etc/passwd",
+          "a\0b", 5, None, ["a"], "x" * 5000, "missing.safetensors"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SHARDS, ids=lambda name: ascii(name)[:30])
