@@ -45,6 +45,27 @@ def test_a_model_specification_is_one_or_none(call, name):
     check_refused(call("inspect", name, "--json"))
 
 
+LONG = "x" * 300  # more than a file can be called
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("inspect", LONG), ("inspect", "scenes", "--data", LONG), ("inspect", "scenes", "--data", f"{LONG}.mat"),
+        ("inspect", "scenes", "--data", f"{LONG}.parquet"), ("inspect", "scenes", "--out", LONG),
+        ("inspect", "scenes", "--head", LONG), ("inspect", "dinov2:vits14", "--weights", LONG),
+        ("phases", "--matrix", LONG), ("phases", "scenes", "--group", LONG), ("fidelity", LONG), ("report", LONG),
+        ("probe", "scenes", "--cache", LONG, "--task", "classify", "--images", 24), ("study", LONG, "--out", LONG),
+        ("run", "scenes", "--out", LONG), ("export", "scenes", "--out", LONG), ("inspect", "scenes", "--device", LONG),
+        ("distill", "scenes", "--phases", LONG), ("distill", "scenes", "--k", LONG), ("inspect", f"stitch:{LONG}@1"),
+    ],
+    ids=lambda arguments: " ".join(map(str, arguments))[:40],
+)  # fmt: skip
+def test_names_that_are_too_long(call, tmp_path, monkeypatch, arguments):
+    monkeypatch.chdir(tmp_path)
+    check_refused(call(*arguments, "--json", "--quiet"))
+
+
 class Elements(HTMLParser):
     """All elements of a page, with their attributes, and what stands in scripts."""
 

@@ -146,7 +146,7 @@ def _open(text: str, image_column: str | None, label_column: str | None) -> dict
         if folders := split_folders(path):
             return {name: lambda folder=folder: read_folder(folder) for name, folder in folders.items()}
         return {"": lambda: read_folder(path)}
-    if path.suffix == ".mat" and path.is_file():
+    if path.suffix == ".mat" and os.path.isfile(text):
         return dict(open_labelled(path))
     if files := [path] if os.path.isfile(text) else sorted(map(Path, glob.glob(text))):
         if any(file.suffix != ".parquet" for file in files):

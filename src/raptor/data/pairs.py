@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -91,7 +92,7 @@ def _open_voc(root: Path) -> Readers:
                 raise DataError(f"{str(listed)!r} names {name[:200]!r}, which is no plain name of an image")
         found = (tuple(pictures / f"{name}.jpg" for name in names), tuple(masks / f"{name}.png" for name in names))
         for path in (*found[0], *found[1]):
-            if not path.is_file():
+            if not os.path.isfile(path):
                 raise DataError(f"{str(listed)!r} names {path.stem!r}, but there is no {str(path)!r}")
         return PairRecords(root, *found, VOC_CLASSES, len(VOC_CLASSES))
 

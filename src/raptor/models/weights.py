@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import pickle
 import warnings
 from pathlib import Path
@@ -19,7 +20,7 @@ WRAPPERS = ("model", "state_dict", "teacher", "module")
 
 def read_weights(path: Path) -> dict[str, Tensor]:
     """Return the tensors of a .safetensors or .pth file; anything else in it is refused."""
-    if not path.is_file():
+    if not os.path.isfile(path):  # which a name that is too long is not either
         raise ModelNotFoundError(f"there is no weights file {str(path)!r}")
     try:
         if path.suffix == ".safetensors":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,7 +58,7 @@ def collect(folders: Sequence[Path]) -> list[Subject]:
     """Read run directories; each is a subject of its own, or a part of one where it holds one stage of its model."""
     subjects: dict[str, Subject] = {}
     for folder in folders:
-        if not folder.is_dir():
+        if not os.path.isdir(folder):
             raise OutputError(f"there is no run directory {str(folder)!r}")
         _add(folder, subjects)
     for subject in subjects.values():
