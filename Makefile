@@ -18,8 +18,8 @@ demo: $(VENV)/.run
 test: lint
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not long" $(TESTS)
 
-# What takes minutes: many kills, long trainings, every window size.
-test-long: $(VENV)/.test
+# What takes minutes: many kills, long trainings, fuzzing, every window size.
+test-long: $(VENV)/.long
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m long $(TESTS)
 
 test-all: test test-long
@@ -51,6 +51,10 @@ $(VENV)/.run: $(VENV)/.made pyproject.toml constraints.txt
 $(VENV)/.test: $(VENV)/.run
 	$(PIP) install -q -c constraints.txt -e '.[test]'
 	$(PIP) install -q -c constraints.txt --no-deps torchvision timm || echo "timm cannot be had: its tests will skip"
+	@touch $@
+
+$(VENV)/.long: $(VENV)/.test
+	$(PIP) install -q -c constraints.txt atheris || echo "atheris cannot be had: fuzzing that coverage guides will skip"
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.run

@@ -21,7 +21,7 @@ SIZES = {
 
 
 @pytest.mark.parametrize("verb", ["train", *(pytest.param(v, marks=pytest.mark.long) for v in list(SIZES)[1:])])
-def test_each_time_one_line_and_in_the_end_the_same(verb, trained, disk, tmp_path):
+def test_each_time_one_line_and_in_the_end_the_same(verb, trained, disk, tmp_path, record_property):
     arguments = small_commands.every(trained, resume=True)[verb]
     assert run(*arguments, "--out", tmp_path / "roomy") == (0, "")
     out, failed = disk.path / "out", []
@@ -38,6 +38,8 @@ def test_each_time_one_line_and_in_the_end_the_same(verb, trained, disk, tmp_pat
         assert "make room" in said
         failed.append(said)
     assert code == 0
+    record_property("full", len(failed))
+    record_property("at files", len(set(failed)))
     assert len(failed) >= 3
     assert len(set(failed)) >= 2  # it was full at more than one file
     assert outcome(out) == outcome(tmp_path / "roomy")

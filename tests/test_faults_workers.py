@@ -76,7 +76,7 @@ def test_workers_that_outlive_a_killed_training_hold_nothing(photos, tmp_path):
     command.until(lambda: begun(tmp_path))
     assert len(children(command.pid)) >= 1
     command.process.kill()
-    command.process.join()
+    assert command.end()[0] == -signal.SIGKILL
     check_free(tmp_path)  # though those that decoded images may live for some seconds yet
 
 

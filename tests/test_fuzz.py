@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -89,3 +92,13 @@ def test_a_parser_takes_what_is_valid_and_refuses_the_rest(name, examples):
     print(f"{name}: {seen:,} texts, {valid:,} of them valid")  # with -s
     assert seen >= examples
     assert valid >= math.ceil(examples / 1000)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", PARSERS)
+def test_coverage_guides_to_no_text_that_fails(name):
+    pytest.importorskip("atheris")
+    tool = Path(__file__).parents[1] / "tools" / "fuzz.py"
+    done = subprocess.run([sys.executable, tool, name], capture_output=True, text=True, check=False)
+    print(done.stdout)  # with -s
+    assert done.returncode == 0, done.stderr

@@ -148,13 +148,21 @@ def _open(text: str, image_column: str | None, label_column: str | None) -> dict
         return {"": lambda: read_folder(path)}
     if path.suffix == ".mat" and os.path.isfile(text):
         return dict(open_labelled(path))
-    if files := [path] if os.path.isfile(text) else sorted(map(Path, glob.glob(text))):
+    if files := [path] if os.path.isfile(text) else _matching(text):
         if any(file.suffix != ".parquet" for file in files):
             raise DataError(f"{text!r} is neither a folder of images nor parquet")
         return {"": table(files)}
     if not HUB_ID.fullmatch(text):
         raise DataError(f"there is no folder or parquet file {text[:200]!r}")
     return _open_dataset(text, image_column, label_column)
+
+
+def _matching(pattern: str) -> list[Path]:
+    """Return the files of a pattern; what no file can be called has none."""
+    try:
+        return sorted(map(Path, glob.glob(pattern)))
+    except (ValueError, RecursionError):
+        return []
 
 
 def _open_dataset(name: str, image_column: str | None, label_column: str | None) -> dict[str, Any]:
