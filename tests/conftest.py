@@ -21,7 +21,7 @@ settings.load_profile("raptor")
 # Tests never ask the network; a test that did would fail at once instead of waiting.
 os.environ["HF_HUB_OFFLINE"] = "1"
 
-# timm imports torchvision, which has no build for a CPU-only torch from here: its compiled operators are missing.
+# timm imports torchvision, which may have no build for a CPU-only torch: its compiled operators are missing then.
 # Declaring the two whose absence stops the import is enough; nothing in a ViT calls them.
 TORCHVISION = torch.library.Library("torchvision", "DEF")
 for _signature in (

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import io
+import os
+from pathlib import Path
 
+import numpy as np
 from PIL import Image
 
 from raptor.preprocessing import Preprocessing
 
+# Real sets (camvid/, cifar100/), beside the project unless told otherwise; their tests skip where there are none.
+REAL = Path(os.environ.get("RAPTOR_TEST_DATA") or Path(__file__).parents[2] / "shared" / "data")
 PLAIN = Preprocessing(crop=(8, 8), resize=None, mean=(0, 0, 0), std=(1, 1, 1))
 
 
 def picture(value: int, mode: str = "RGB") -> Image.Image:
     """A flat picture: its grey level says which it is."""
     return Image.new("RGB", (8, 8), (value, value, value)).convert(mode)
+
+
+def save(array: np.ndarray, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(array).save(path)
 
 
 def encoded(value: int) -> bytes:

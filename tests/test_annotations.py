@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -11,6 +9,7 @@ from PIL import Image
 from scipy.io import savemat
 
 import raptor
+from pictures import REAL, save
 from raptor.data.annotations import UNLABELLED, read_mask
 from raptor.data.records import Mask
 from raptor.errors import DataError
@@ -29,11 +28,6 @@ def coloured(ids: np.ndarray) -> np.ndarray:
 
 def ids_of(seed: int, n: int = 4, size=SIZE) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, n, size).astype(np.uint8)
-
-
-def save(array: np.ndarray, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(array).save(path)
 
 
 def together(source, **options):
@@ -195,7 +189,7 @@ def test_mistakes_are_one_line_and_name_the_file(pairs):
         raptor.load_images(pairs, PLAIN, split="val")
 
 
-CAMVID = Path(__file__).parents[2] / "shared" / "data" / "camvid"
+CAMVID = REAL / "camvid"
 
 
 @pytest.mark.skipif(not CAMVID.is_dir(), reason="CamVid is not at hand")

@@ -14,6 +14,7 @@ import torch
 import transformers as tf
 
 import raptor
+from hostile import Trap
 from raptor.errors import ModelNotFoundError, UnsupportedModelError, WeightsError
 from vits import DINO, FAMILIES, SMALL, family, pixels
 
@@ -207,22 +208,12 @@ def test_code_that_a_repository_brings_is_never_run(tmp_path, capfd):
     assert capfd.readouterr().out == ""
 
 
-class Evil:
-    """A pickle that leaves a file behind when it is loaded as code."""
-
-    def __init__(self, target):
-        self.target = target
-
-    def __reduce__(self):
-        return os.mkdir, (str(self.target),)
-
-
 @pytest.mark.parametrize("where", ["weights", "head", "checkpoint"])
 def test_pickles_are_never_executed(where, tmp_path):
     target = tmp_path / "executed"
     family("vit").build().save_pretrained(tmp_path / "model")
     evil = tmp_path / "evil.pth"
-    torch.save({"x": Evil(target)}, evil)
+    torch.save({"x": Trap(target)}, evil)
     options = {} if where == "checkpoint" else {where: evil}
     if where == "checkpoint":
         (tmp_path / "model" / "model.safetensors").unlink()

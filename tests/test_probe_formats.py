@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import transformers
-from PIL import Image
 from scipy.io import savemat
 
+from pictures import REAL, save
 from raptor.data import load_images
 from raptor.preprocessing import Preprocessing
 
@@ -36,11 +35,6 @@ def halves(seed, size=(SIZE, SIZE)):
     bright[:, slice(0, cut) if rng.random() < 0.5 else slice(cut, None)] = 1
     noise = rng.integers(0, 60, (*size, 3))
     return (noise + 190 * bright[..., None]).astype(np.uint8), bright
-
-
-def save(array, path):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(array).save(path)
 
 
 def ade20k(root):
@@ -101,7 +95,7 @@ def test_depth_on_eigens_crop(call, tmp_path, model):
     assert cropped["rmse"] < 0.5 * whole["rmse"]
 
 
-CAMVID = Path(__file__).parents[2] / "shared" / "data" / "camvid"
+CAMVID = REAL / "camvid"
 
 
 @pytest.mark.skipif(not CAMVID.is_dir(), reason="CamVid is not at hand")

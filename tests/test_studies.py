@@ -120,8 +120,8 @@ def test_a_rise_with_the_rate_must_be_more_than_chance():
     summary = stochastic_depth.summarise(setting(drop_paths=rates, seeds=seeds), Done(results, {}, {}))
     assert len(summary.rows) == 12
     assert summary.claim.held is True
-    assert "R2 at the last layer with the rate 1.00 (p = 0.042)" in summary.claim.evidence
-    assert "R2 with the teacher's accuracy -1.00 (p = 1.000)" in summary.claim.evidence
+    assert "R2 at the last layer with the rate 1.00 (0.042)" in summary.claim.evidence
+    assert "R2 with the teacher's accuracy -1.00 (1.000)" in summary.claim.evidence
     # Fisher's z of four pairs has a standard error of one.
     x, y = (np.array([f(rate) for rate in rates]) for f in (lambda rate: rate**2, lambda rate: rate / 2))
     r = float(np.corrcoef(x, y)[0, 1])

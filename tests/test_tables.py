@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 import datasets
 import pyarrow.parquet
@@ -12,7 +11,7 @@ import torch
 from PIL import Image
 
 import raptor
-from pictures import PLAIN, encoded, labels, levels
+from pictures import PLAIN, REAL, encoded, labels, levels
 from raptor.errors import DataError
 
 
@@ -73,9 +72,9 @@ def test_a_guessed_column_without_classes_is_no_label(tmp_path, values):
 
 
 def test_cifar100_as_the_hub_lays_it_out():
-    folder = Path(__file__).parents[2] / "shared/data/cifar100"
+    folder = REAL / "cifar100"
     if not (folder / "test.parquet").exists():
-        pytest.skip("CIFAR-100 is not beside the project")
+        pytest.skip("CIFAR-100 is not at hand")
     images = raptor.load_images(f"{folder}:test", PLAIN, images=16)
     batch = next(iter(images))
     rows = pyarrow.parquet.read_table(folder / "test.parquet").to_pylist()

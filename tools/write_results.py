@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,9 @@ the paper says of ViT-B is quoted beside them, and a difference may be one of si
 # What the paper says, in our words; its own numbers.
 PAPER = {
     "stochastic-depth": "Figure 4: with the rate of stochastic depth, layers become more alike and Raptors closer to "
-    "their teachers, while accuracy peaks at a middle rate; similarity predicts how close a Raptor gets. A later "
-    "version gives R2 of about .88 at rate 0 and about .94 at .6, and says that rates of .7 to .9 train badly.",
+    "their teachers, while accuracy peaks at a middle rate; similarity predicts how close a Raptor gets. A "
+    "summary gives R2 of about .88 at rate 0 and about .94 at .6; a later version says that rates of .7 to .9 train "
+    "badly.",
     "partitions": "Figure 3: Raptors with the found cuts are near or above one standard deviation over ten "
     "random ones.",
     "emergence": "Figure 11: training (with a rate of .3) raises the similarity within phases and how well cls is "
@@ -153,6 +155,17 @@ def _gallery(rows: Rows) -> str:
 
 
 SEVERAL = ("stochastic-depth", "partitions", "ablation")  # studies with students of several seeds
+ALL_WIDTHS = ("k-curve", "gallery")
+# What differs from study to study beside its rows.
+ALSO = {
+    "stochastic-depth": "one teacher a rate, so that seeds are those of students",
+    "partitions": "a teacher without stochastic depth",
+    "emergence": "a teacher without stochastic depth, where the paper's has a rate of .3",
+    "ablation": "a teacher without stochastic depth; up to the teacher's blocks all rows have the paper's recipe with "
+    "a learning rate of 1e-3, and `released` has that rate too",
+    "k-curve": "phases may have a single layer",
+    "gallery": "a teacher that was not trained is among them",
+}
 TABLES = {
     "stochastic-depth": _stochastic_depth,
     "partitions": _partitions,
@@ -172,6 +185,8 @@ def _study(name: str) -> str:
     taken = sum(job["seconds"] for job in jobs if job["seconds"] is not None)
     failed = [job["job"] for job in jobs if job["failed"] is not None]
     seeds = f"seeds {', '.join(map(str, size['seeds']))}" if name in SEVERAL else "seed 0"
+    widths = " and ".join(map(str, size["widths"] if name in ALL_WIDTHS else [size["width"]]))
+    students = f"{size['student_steps']} + {size['student_steps']} steps of {size['student_batch']}"
     return "\n".join(
         (
             f"## {TITLES[name]}\n",
@@ -180,10 +195,11 @@ def _study(name: str) -> str:
             TABLES[name](found["summary"]),
             f"![{TITLES[name]}](results/{name}/{name}.svg)\n",
             f"`raptor study {name} --data {found['data']} --out runs/studies`: {size['depth']}-layer ViTs of width "
-            f"{size['width']}, {size['teacher_steps']:,} steps of {size['teacher_batch']} images; Raptors of "
-            f"{size['student_steps']} + {size['student_steps']} steps of {size['student_batch']}; n = "
+            f"{widths}, {size['teacher_steps']:,} steps of {size['teacher_batch']} images; "
+            f"{'no Raptors' if name == 'gallery' else f'Raptors of {students}'}; {ALSO[name]}; n = "
             f"{found['images']:,} held-out images, {seeds}; {len(jobs)} jobs of "
-            f"{taken:,.0f} s together on one core with other work beside it, models of other studies included"
+            f"{taken:,.0f} s together on one core with other work beside it, with teachers that studies share, without "
+            "students that another had trained"
             f"{'' if not failed else '; failed: ' + ', '.join(failed)}.\n",
         )
     )
@@ -195,7 +211,8 @@ def _result(name: str) -> dict[str, Any] | None:
 
 
 def _command(name: str) -> str:
-    return "raptor " + " ".join(json.loads((KEPT / name / "config.json").read_text())["command"])
+    command = "raptor " + " ".join(json.loads((KEPT / name / "config.json").read_text())["command"])
+    return " \\\n    ".join(textwrap.wrap(command, 116, break_long_words=False, break_on_hyphens=False))
 
 
 def _surrogate(name: str) -> list[str]:
@@ -217,7 +234,10 @@ def _teacher() -> str:
     teacher = _result("cifar-teacher")
     assert teacher is not None
     low, high = teacher["top1_ci"]
-    made = [name for name in ("cifar-k2", "cifar-k3") if _result(name) is not None]
+    depth = _result("cifar-phases")
+    assert depth is not None
+    left = {name: depth["structure"][name] for name in ("blocks", "paced_drift")}
+    made = [name for name in ("cifar-k2", "cifar-k2-long", "cifar-k3", "cifar-k3-long") if _result(name) is not None]
     head = ("k", "phases", "steps of 64 images", "top-1", "recovered", "above chance", "R2 at layer 1, 12", "seconds")
     return "\n".join(
         (
@@ -227,10 +247,13 @@ def _teacher() -> str:
             f"**Here.** A 12-layer ViT of {teacher['parameters']:,} parameters and 17 tokens, from random weights in "
             f"{teacher['epochs']:.1f} epochs: top-1 {_percent(teacher['top1'])} [{100 * low:.1f}, {100 * high:.1f}], "
             f"n = {teacher['images']:,}, seed {teacher['seed']}, {teacher['train_seconds']:,.0f} s of training on one "
-            "core with other work beside it. Its classifier is untouched in what follows; intervals are over the same "
+            f"core with other work beside it. Its depth is of the kind {depth['verdict']}: on held-out images four "
+            f"blocks of layers leave an error of {left['blocks']['4']['held_out']:.3f} in its similarity, uneven pace "
+            f"{left['paced_drift']['held_out']:.3f} (n = {depth['images']:,}); useful k {depth['useful_k']}, suggested "
+            f"{depth['suggested_k']}. Its classifier is untouched in what follows; intervals are over the same "
             "images, one seed:\n",
             _table(head, map(_surrogate, made)),
-            "```\n" + "\n".join(map(_command, ("cifar-teacher", *made))) + "\n```\n",
+            "```\n" + "\n".join(map(_command, ("cifar-teacher", "cifar-phases", *made))) + "\n```\n",
         )
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -90,8 +91,11 @@ def _judged(rows: list[dict[str, Any]]) -> tuple[bool | None, str]:
     risen, p = found["R2 at the last layer with the rate"]
     evidence = (
         f"rank correlations over {len(rates)} teachers, each the mean of its {len(rows) // max(1, len(rates))} "
-        "students: " + "; ".join(f"{name} {rho:.2f} (p = {chance:.3f})" for name, (rho, chance) in found.items())
+        "students, with one-sided p: "
+        + "; ".join(f"{name} {rho:.2f} ({chance:.3f})" for name, (rho, chance) in found.items())
     )
+    if all(later < earlier for earlier, later in pairwise(means["top1"])) and len(rates) > 1:
+        evidence += ". Accuracy falls with the rate: what the rate does and what learning less does is not told apart"
     r, low, high = linear_correlation(means["within"], means["r2"])
     if not math.isnan(r):
         evidence += f". Linear correlation of R2 with similarity within phases {r:.2f} [{low:.2f}, {high:.2f}]"
