@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 
 import raptor
 from raptor import toy
+from raptor.dynamics import boundaries
 from raptor.dynamics.boundaries import boundary_test
 from raptor.dynamics.dmd import DMDError, PooledDMD, fit
 from raptor.dynamics.geometry import Convergence, Norms, Speed, angle
@@ -289,3 +291,16 @@ def test_boundaries_against_all_other_placements():
     slow = boundary_test(speed, Phases((2, 3, 3)))
     assert slow.p == 1.0
     assert boundary_test(speed, Phases((8,))) is None
+
+
+def test_many_placements_are_drawn():
+    """Twenty-five steps and six cuts are 134,596 placements, more than are gone through; all of them are the oracle."""
+    speed = np.random.default_rng(0).random(25).tolist()
+    phases = Phases((4, 4, 4, 4, 4, 3, 2))
+    found = boundary_test(speed, phases)
+    totals = np.array([sum(speed[i] for i in cuts) for cuts in itertools.combinations(range(1, 25), 6)])
+    own = sum(speed[end] for end in phases.boundaries)
+    assert len(totals) > boundaries.MOST
+    assert found.smallest == 1 / boundaries.MOST
+    assert found.p == pytest.approx((totals >= own - 1e-12).mean(), abs=0.008)  # five standard errors
+    assert found.at_boundaries == pytest.approx(own / 6)

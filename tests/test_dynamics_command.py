@@ -94,6 +94,21 @@ def test_a_surrogate_beside_its_teacher_and_another(call, tmp_path):
     assert (tmp_path / "figures" / "against.png").exists()
 
 
+@pytest.mark.parametrize("registers", [0, 2])
+def test_a_single_patch_moves_with_no_other(call, tmp_path, registers):
+    small = ("--steps", 1, "--batch-size", 4, "--depth", 3, "--width", 16, "--heads", 2, "--registers", registers)
+    train = ("train", "--data", "scenes", "--image-size", 32, "--patch-size", 32, "--eval-images", 4, *small)
+    assert call(*train, "--device", "cpu", "--out", tmp_path / "vit")[0] == 0
+    code, out, err = call("dynamics", tmp_path / "vit", "--data", "scenes", "--images", 8, "--device", "cpu",
+                          "--phases", "2-1", "--out", tmp_path / "run", "--json")  # fmt: skip
+    assert code == 0, err
+    result = json.loads(out)
+    assert set(result["coherence"]) == ({"register"} if registers else set())
+    (claim,) = [claim for claim in result["claims"] if claim["text"] == "patches move together ever more"]
+    assert (claim["held"], claim["evidence"]) == (None, "there is one patch alone")
+    assert call("report", tmp_path / "run", "--out", tmp_path / "page.html")[0] == 0
+
+
 def test_images_without_labels_have_no_basins(call, flat):
     code, out, err = call("dynamics", "scenes:k2", "--data", flat, "--device", "cpu", "--json")
     assert code == 0, err

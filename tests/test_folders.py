@@ -59,6 +59,19 @@ def parted(tmp_path):
     return tmp_path
 
 
+def test_a_class_has_one_number_in_all_splits(tmp_path):
+    """Also where a split has no image of some class: numbers given split by split would be others."""
+    for split, names in (("train", "abc"), ("test", "ac")):
+        for name in names:
+            (tmp_path / split / name).mkdir(parents=True)
+            picture(10).save(tmp_path / split / name / "x.png")
+    (tmp_path / "train" / "empty").mkdir()
+    for split, wanted in (("train", [0, 1, 2]), ("test", [0, 2])):
+        images = raptor.load_images(tmp_path, PLAIN, split=split)
+        assert images.classes == ("a", "b", "c")
+        assert labels(images) == wanted
+
+
 def test_hidden_and_empty_folders_beside_splits_change_nothing(parted):
     (parted / ".git").mkdir()
     (parted / "annotations").mkdir()

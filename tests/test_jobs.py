@@ -54,6 +54,23 @@ def test_a_failure_is_tried_once_more_and_takes_nothing_with_it(tmp_path):
     assert any("one broke" in text and "once more" in text for text in said)
 
 
+def test_an_error_of_any_kind_is_one_job_s_own(tmp_path):
+    def divide(results, out):
+        return {"value": 1 / 0}
+
+    table = Table()
+    done = run_jobs([Job("zero", {}, divide), *table.jobs()], tmp_path)
+    assert done.failed == {"zero": "ZeroDivisionError: division by zero"}
+    assert set(done.results) == {"one", "two", "sum"}
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", "5", '{"about": {}}', "[" * 100_000])
+def test_a_file_that_is_no_result_is_named(tmp_path, content):
+    (tmp_path / "one.json").write_text(content)
+    with pytest.raises(OutputError, match=r"one\.json' cannot be read .* remove it"):
+        run_jobs(Table().jobs(), tmp_path)
+
+
 def test_what_fails_twice_is_told_with_what_needs_it(tmp_path):
     table = Table(two=2)
     done = run_jobs(table.jobs(), tmp_path)

@@ -106,7 +106,8 @@ def test_runs_of_one_model_are_shown_each_by_itself(call, demo_run, tmp_path):
     ids = re.findall(r'<figure id="([^"]*)"', page)
     assert len(ids) == len(set(ids))
     assert page.count('class="film"') == 2
-    for name in ("phases-depth", "dynamics-speed", "fidelity-1-fidelity"):
+    # Their figures are beside the page, and none is written over another.
+    for name in ("phases-depth", "phases-2-depth", "dynamics-speed", "dynamics-2-speed", "fidelity-1-fidelity"):
         for ending in ("png", "svg", "pdf"):
             assert (tmp_path / "figures" / f"{name}.{ending}").stat().st_size > 1000
 

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from raptor.data import scenes
 from raptor.preprocessing import Preprocessing
-from raptor.studies import STUDIES, emergence, gallery, k_curve, partitions, stochastic_depth
+from raptor.studies import STUDIES, ablation, emergence, gallery, k_curve, partitions, stochastic_depth
 from raptor.studies.jobs import Done
 from raptor.studies.models import Setting
 from raptor.studies.size import SIZES
@@ -71,6 +71,39 @@ def test_mistakes_are_one_line(call, tmp_path):
         assert (code, out) == (2, "")
         assert said in err
         assert err.count("\n") == 1
+
+
+def test_options_change_the_size_and_what_is_told(call, tmp_path):
+    options = ("--size", "smoke", "--seed", 3, "--images", 10, "--batch-size", 2, "--image-size", 16, "--device", "cpu")
+    code, out, err = call("study", "stochastic-depth", *options, "--out", tmp_path, "--json")
+    assert code == 0, err
+    result = json.loads(out)
+    assert (result["seed"], result["images"]) == (3, 10)
+    assert {job["job"] for job in result["jobs"] if job["job"].startswith("teachers/")} == {
+        "teachers/p0-s3", "teachers/p0.4-s3"
+    }  # fmt: skip
+    assert sorted({row["seed"] for row in result["summary"]}) == [3, 4]
+    used = json.loads((tmp_path / "teachers/p0-s3.json").read_text())
+    assert (used["result"]["n"], used["about"]["recipe"]["batch_size"], used["about"]["recipe"]["seed"]) == (10, 2, 3)
+    assert used["about"]["vit"]["image_size"] == 16
+    code, _, err = call("study", "partitions", "--size", "smoke", "--image-size", 20, "--out", tmp_path)
+    assert code == 2
+    assert "whole patches of 8" in err
+
+
+def test_a_teacher_that_is_never_right_stops_no_summary():
+    """A share of nothing is not a number, and null in the file of a job."""
+    none = {**student("2-2-2", 0.5), "recovered": None, "train_seconds": 1.0}
+    for study, results in (
+        (ablation, {f"ablation/{number:02}-s0": none for number in range(13)}),
+        (
+            partitions,
+            {"partitions/found-k2-s0": {**none, "phases": "3-3"}, "partitions/2-4": {**none, "phases": "2-4"}},
+        ),
+    ):
+        summary = study.summarise(setting(), Done(results, {}, {}))
+        assert summary.rows
+        assert "0.5" in str(summary.rows)
 
 
 def student(phases, r2, seed=0):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
@@ -35,13 +36,18 @@ def _run(arguments: list[str]) -> int:
     # What typer raises for a wrong call, found through its public child: it has moved between typer's releases.
     usage_error: type[Exception] = typer.BadParameter.__mro__[1]
     try:
-        return run_command(arguments)
+        code = run_command(arguments)
+        sys.stdout.flush()
+        return code
     except typer.Exit as stop:
         return stop.exit_code
     except typer.Abort:
         return 130
-    except (RaptorError, usage_error, OSError, RuntimeError) as error:
-        if isinstance(error, (OSError, RuntimeError)):
+    except BrokenPipeError:  # who reads has enough, as `head` does; nothing more can be told
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (RaptorError, usage_error, OSError, RuntimeError, MemoryError) as error:
+        if isinstance(error, (OSError, RuntimeError, MemoryError)):
             message = what_happened(error)
         else:
             message = getattr(error, "format_message", error.__str__)()

@@ -69,5 +69,7 @@ def _of_this_process(device: torch.device) -> torch.device:
     if device.type == "cuda":
         if device.index is None and "LOCAL_RANK" in os.environ:
             device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        if device.index is not None and device.index >= torch.cuda.device_count():
+            raise OptionError(f"there is no {device} on this machine; it has {torch.cuda.device_count()} of them")
         torch.cuda.set_device(device if device.index is not None else torch.cuda.current_device())
     return device

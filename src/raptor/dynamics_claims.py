@@ -109,7 +109,9 @@ def _ranks(found: Dynamics) -> Claim:
 
 
 def _together(found: Dynamics) -> Claim:
-    values = found.curves["coherence"]
+    text, values = "patches move together ever more", found.curves["coherence"]
+    if "patch" not in values.mean:
+        return text, None, "there is one patch alone"
     curve, floor = values.mean["patch"], found.coherence_floor["patch"]
     trend, change = _trend(curve), _change(values, "patch")
     evidence = (
@@ -117,7 +119,7 @@ def _together(found: Dynamics) -> Claim:
         f"correlation with depth {trend:.2f}"
     )
     held = None if not change or math.isnan(trend) else change > 0 and trend > 0
-    return "patches move together ever more", held, evidence
+    return text, held, evidence
 
 
 def _disc(found: Dynamics) -> Claim:

@@ -16,6 +16,8 @@ def what_happened(error: BaseException) -> str | None:
         # safetensors tells what the system said, but not its number.
         if number in (errno.ENOSPC, errno.EDQUOT) or os.strerror(errno.ENOSPC) in text:
             return f"the disk is full; what was finished is kept: make room and {AGAIN}"
+        if isinstance(one, MemoryError) or type(one).__name__ == "OutOfMemoryError":
+            return f"memory is full: use a smaller --batch-size, fewer --images or a smaller model; then {AGAIN}"
         if number == errno.EROFS or os.strerror(errno.EROFS) in text:
             return "the file system is read-only: use a directory that can be written to"
         # gloo raises plain errors that name its source file; other backends have classes of their own.

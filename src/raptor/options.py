@@ -16,6 +16,7 @@ from rich.text import Text
 
 from raptor.errors import OptionError, printable
 from raptor.processes import is_first_process
+from raptor.progress import say
 from raptor.run import to_json
 
 Option = typer.Option
@@ -63,12 +64,16 @@ class Common:
         """Where progress goes: stderr, or nowhere; of several processes the first alone speaks."""
         return Screen(stderr=True, quiet=self.quiet or not is_first_process())
 
+    def announce(self, text: str) -> None:
+        """Say what goes on; brackets in it are brackets."""
+        say(self.progress, text)
+
     def warn(self) -> None:
         """Say so where the device cannot promise the same numbers again."""
         from raptor.device import resolve_device, varies
 
         if (said := varies(resolve_device(self.device))) is not None:
-            self.progress.print(f"note: {said}", markup=False, highlight=False)
+            self.announce(f"note: {said}")
 
     def show(self, result: dict[str, Any], text: Callable[[Console], None]) -> None:
         """Print a result: as JSON, or by `text` for a person."""

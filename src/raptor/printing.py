@@ -44,9 +44,9 @@ def _print_norms(console: Console, result: dict[str, Any]) -> None:
 
 
 def print_training(console: Console, result: dict[str, Any], out: Path | None) -> None:
-    low, high = result["top1_ci"]
+    top1, low, high = (number(share, ".2%") for share in (result["top1"], *result["top1_ci"]))
     console.print(
-        f"top-1 {result['top1']:.2%} (95% interval {low:.2%} to {high:.2%}, n = {result['images']:,}) after "
+        f"top-1 {top1} (95% interval {low} to {high}, n = {result['images']:,}) after "
         f"{result['epochs']:.2f} epochs of {result['train_images']:,} images at {result['images_per_second']:.0f}/s"
     )
     if out is not None:

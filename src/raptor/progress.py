@@ -1,4 +1,4 @@
-"""A progress bar for whatever takes longer than two seconds."""
+"""Lines on what goes on, and a progress bar for whatever takes longer than two seconds."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ from raptor.processes import team_of
 PATIENCE = 2.0  # seconds before a bar appears
 
 Item = TypeVar("Item", bound=Sized)
+
+
+def say(console: Console, text: str) -> None:
+    """Print a line on what goes on; brackets in it are brackets."""
+    console.print(text, markup=False, highlight=False)
 
 
 class _Rate(ProgressColumn):

@@ -131,8 +131,11 @@ class Run:
         config = out / "config.json"
         written = config.read_text(errors="replace") if config.exists() else ""
         foreign = bool(written) and f'"verb": "{self.verb}"' not in written
-        data = self.config.get("data")
-        inside = data is not None and os.path.isdir(data) and out.resolve().is_relative_to(Path(data).resolve())
+        data = self.config.get("data") or ""
+        inside = any(
+            os.path.isdir(folder) and out.resolve().is_relative_to(Path(folder).resolve())
+            for folder in (data, data.rpartition(":")[0])  # which may name a split
+        )
         if foreign or inside:
             what = "holds a model or a run of another command" if foreign else "lies in the data"
             raise OutputError(f"{str(out)!r} {what}, which a run would damage: use another --out")

@@ -84,7 +84,7 @@ def distill_model(
     )  # fmt: skip
     with Run("distill", config, common.out, common.seed) as run:
         _check_fresh(common.out, resume, {**plain(config), "seed": common.seed})
-        kept_states = None if cache is None else open_states(cache, teacher, pictures, common.progress.print)
+        kept_states = None if cache is None else open_states(cache, teacher, pictures, common.announce)
         run.begin()
         found = given or _found(teacher, source, split, k, common, loading)
         about = {"data": data, "images": len(pictures), "recipe": recipe["name"], "loading": loading}

@@ -103,7 +103,7 @@ def _do(stage: Stage, folder: Path, reading: Sequence[Path], common: Common) -> 
     began = time.perf_counter()
     done = {"stage": stage.name, "skipped": read_result(folder) is not None, "not_done": None, "error": None}
     if not done["skipped"]:
-        common.progress.print(stage.name, markup=False, highlight=False)
+        common.announce(stage.name)
         try:
             for other in reading:
                 discard(other)
@@ -114,7 +114,7 @@ def _do(stage: Stage, folder: Path, reading: Sequence[Path], common: Common) -> 
             if common.debug:
                 raise
             done["error"] = str(error) if isinstance(error, RaptorError) else one_line(error)
-            common.progress.print(f"{stage.name} failed: {done['error']}", markup=False, highlight=False)
+            common.announce(f"{stage.name} failed: {done['error']}")
     return {**done, "seconds": round(time.perf_counter() - began, 3)}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from raptor.probes.run import probe
 from raptor.probes.task import Task
 from raptor.probes.tasks import tasks_of
 from raptor.processes import team
-from raptor.progress import Bar, Tracked
+from raptor.progress import Bar, Tracked, say
 from raptor.run import Run
 
 
@@ -106,4 +107,5 @@ def probe_with_bars(
             bar.move(sum(done.values()), f"training heads: {name}")
 
         train, select, report = tracked
-        return probe(teacher, train, select, report, tasks, plan, announce=progress.print, watch=watch, **options)
+        announce = partial(say, progress)
+        return probe(teacher, train, select, report, tasks, plan, announce=announce, watch=watch, **options)

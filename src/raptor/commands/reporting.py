@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from shutil import copyfile
@@ -28,32 +29,35 @@ def write_page(folders: Sequence[Path], page: Path) -> list[str]:
         page.parent.mkdir(parents=True, exist_ok=True)
         with writing(page) as file:
             file.write(text.encode(errors="backslashreplace"))  # names of files may be any bytes
+        seen: Counter[str] = Counter()
         for subject in subjects:
             for piece in subject.pieces:
-                subject.missing += _figures_beside(page.parent / FIGURES, piece)
+                seen[name := piece.folder.name] += 1
+                stem = name if seen[name] == 1 else f"{name}-{seen[name]}"
+                subject.missing += _figures_beside(page.parent / FIGURES, piece, stem)
     except OSError as error:
         raise OutputError(f"cannot write {str(page)!r}: {one_line(error)}") from error
     return [note for subject in subjects for note in subject.missing]
 
 
-def _figures_beside(folder: Path, piece: Piece) -> list[str]:
-    """Put the figures of a run beside the page, named by it; the linked one is drawn here, with its first k.
+def _figures_beside(folder: Path, piece: Piece, stem: str) -> list[str]:
+    """Put the figures of a run beside the page, with names that begin with `stem`.
 
-    Return what cannot be drawn.
+    The linked one is drawn here, with its first k. Return what cannot be drawn.
     """
     folder.mkdir(exist_ok=True)
     for drawn in piece.figures:
         for ending in PICTURES:
             file = piece.folder / FIGURES / f"{drawn.name}.{ending}"
             if is_own(piece.folder, file):
-                copyfile(file, folder / f"{piece.folder.name}-{file.name}")
+                copyfile(file, folder / f"{stem}-{file.name}")
     for drawn in linked_figures(piece, []):
         try:
             versions = pictures(to_json(drawn.spec))
         except ValueError as error:  # what the renderer cannot make of a result from somewhere
             return [f"{piece.folder.name}: the figure {drawn.name} cannot be drawn ({one_line(error)})"]
         for ending, content in versions.items():
-            with writing(folder / f"{piece.folder.name}-{drawn.name}.{ending}") as opened:
+            with writing(folder / f"{stem}-{drawn.name}.{ending}") as opened:
                 opened.write(content)
     return []
 

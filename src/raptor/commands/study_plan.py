@@ -31,7 +31,7 @@ def plan_study(name: str, size: str, setting: Setting, common: Common) -> dict[s
     """Estimate all jobs of a study as if none were done; teachers that other studies share are counted."""
     jobs = STUDIES[name].jobs(setting)
     costs = [job.cost for job in jobs if job.cost is not None]
-    with Run("plan", common.config(study=name, size=size, data=setting.data), None, common.seed) as run:
+    with Run("study", common.config(study=name, size=size, data=setting.data), None, common.seed) as run:
         each = {width: _price(setting, width, common.batch) for width in {cost.width for cost in costs}}
         teachers = {job.needs[0] for job in jobs if job.cost is not None and job.cost.student_images}
         body = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from raptor.commands.distilling import check_same
 from raptor.commands.study_plan import plan_study
 from raptor.commands.training import training_preprocessing
 from raptor.data import parse_source
+from raptor.data.three_sets import check_classes
 from raptor.device import resolve_device
 from raptor.errors import OptionError, OutputError
 from raptor.files import discard
@@ -18,7 +19,7 @@ from raptor.run import Run, plain
 from raptor.studies import STUDIES
 from raptor.studies.jobs import Done, run_jobs
 from raptor.studies.models import Setting
-from raptor.studies.size import SIZES
+from raptor.studies.size import SIZES, Size
 from raptor.studies.study import Summary
 
 
@@ -33,15 +34,12 @@ def study(
     source, split = parse_source(data)
     if split is not None:
         raise OptionError(f"a study takes the train and the held-out images itself: leave out {split!r}")
-    chosen = SIZES[size]
-
-    def announce(text: str) -> None:
-        common.progress.print(text, markup=False, highlight=False)
+    chosen = _chosen(SIZES[size], common, plan)
 
     preprocessing = training_preprocessing(source, chosen.image_size)
     out = common.out or Path()
     device = str(resolve_device(common.device))
-    setting = Setting(source, preprocessing, loading, chosen, out, out / name / "states", device, announce)
+    setting = Setting(source, preprocessing, loading, chosen, out, out / name / "states", device, common.announce)
     if plan:
         return plan_study(name, size, setting, common)
     if common.out is None:
@@ -53,8 +51,9 @@ def study(
             raise OutputError(f"{str(run.out)!r} holds this study already: go on with --resume, or use another --out")
         check_same(run.out, {**plain(config), "seed": common.seed})
         run.begin()
+        check_classes(setting.train(1), held_out := setting.held_out(), "report")
         jobs = STUDIES[name].jobs(setting)
-        done = run_jobs(jobs, setting.root, announce)
+        done = run_jobs(jobs, setting.root, common.announce)
         discard(setting.states)
         summary = STUDIES[name].summarise(setting, done)
         body = {
@@ -66,7 +65,22 @@ def study(
             "claim": asdict(summary.claim),
             "figures": _draw(run, name, summary),
         }
-        return run.finish(body, images=chosen.eval_images, layers=chosen.depth)
+        return run.finish(body, images=len(held_out), layers=chosen.depth)
+
+
+def _chosen(size: Size, common: Common, plan: bool) -> Size:
+    """Return a size with what the options say otherwise; the batch of a plan is that of its few steps."""
+    changes: dict[str, Any] = {"seeds": tuple(common.seed + seed for seed in size.seeds)}
+    if common.images is not None:
+        changes["eval_images"] = common.images
+    if common.batch_size is not None and not plan:
+        changes.update(teacher_batch=common.batch_size, student_batch=common.batch_size)
+    if common.size is not None:
+        side = common.size[0]
+        if common.size != (side, side) or side % size.patch_size:
+            raise OptionError(f"images of a study are squares of whole patches of {size.patch_size}, not {common.size}")
+        changes["image_size"] = side
+    return replace(size, **changes)
 
 
 def _row(name: str, done: Done) -> dict[str, Any]:

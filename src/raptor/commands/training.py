@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from raptor.accuracy import top1
 from raptor.commands.distilling import check_same
 from raptor.complexity import count_parameters
 from raptor.data import HELD_OUT, load_images, parse_source, scene_layout, scenes, training_split
+from raptor.data.three_sets import check_classes
 from raptor.errors import OptionError, OutputError
 from raptor.models.store import save_vit
 from raptor.models.teachers import load_teacher
@@ -47,10 +49,17 @@ def train_model(
     endless = source == "scenes" and common.images is None and epochs is None
     n = recipe["steps"] * recipe["batch_size"] if endless else common.images
     pictures = load_images(source, preprocessing, training_split(split, eval_data), n, seed=common.seed, **loading)
+    held_out = load_images(
+        eval_data or source, preprocessing, None if eval_data else HELD_OUT, eval_images, batch_size=250, **loading
+    )
+    check_classes(pictures, held_out, "report")
     if epochs is not None:
+        if not math.isfinite(epochs):
+            raise OptionError(f"--epochs is a number of passes over the images, not {epochs}")
         recipe = {**recipe, "steps": max(1, round(epochs * len(pictures) / recipe["batch_size"]))}
     config = {"data": data, "images": len(pictures), "device": common.device, "vit": vit, "recipe": recipe,
-              "augmentation": augmentation}  # fmt: skip
+              "augmentation": augmentation, "image_size": height, "eval_data": eval_data, "eval_images": eval_images,
+              **loading}  # fmt: skip
     first = is_first_process()
     with Run("train", config, common.out, common.seed) as run:
         _check_fresh(run, resume)
@@ -66,15 +75,12 @@ def train_model(
                 resume,
                 common.device,
                 watch=lambda line: bar.move(int(line["step"]) * recipe["batch_size"], f"loss {line['loss']:.3f}"),
-                about={"data": data, "images": len(pictures)},
+                about={"data": data, "images": len(pictures), "loading": loading},
             )
         if not first:
             return None
         if run.out is not None:
             save_vit(model, preprocessing, run.out / "model")
-        held_out = load_images(
-            eval_data or source, preprocessing, None if eval_data else HELD_OUT, eval_images, batch_size=250, **loading
-        )
         batches = track(held_out, len(held_out), "accuracy", common.progress)
         measured = top1(load_teacher(model), batches, seed=common.seed)
         body = {

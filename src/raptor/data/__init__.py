@@ -144,7 +144,8 @@ def _open(text: str, image_column: str | None, label_column: str | None) -> dict
         if pairs := open_pairs(path) or open_files(path):
             return dict(pairs)
         if folders := split_folders(path):
-            return {name: lambda folder=folder: read_folder(folder) for name, folder in folders.items()}
+            every = folders.values()
+            return {name: lambda folder=folder: read_folder(folder, every) for name, folder in folders.items()}
         return {"": lambda: read_folder(path)}
     if path.suffix == ".mat" and os.path.isfile(text):
         return dict(open_labelled(path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from raptor.data.records import FolderRecords
@@ -17,7 +18,11 @@ ENDINGS = frozenset(
 
 def image_files(folder: Path) -> tuple[Path, ...]:
     """Return every image file below a folder, sorted; hidden files and folders are passed over."""
-    found, entered = [], set()
+    return tuple(_images_below(folder))
+
+
+def _images_below(folder: Path) -> Iterator[Path]:
+    entered = set()
     for directory, folders, files in os.walk(folder, followlinks=True, onerror=_refuse):
         # A link that leads back up would be followed for ever.
         if (real := os.path.realpath(directory)) in entered:
@@ -26,8 +31,13 @@ def image_files(folder: Path) -> tuple[Path, ...]:
         entered.add(real)
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         names = (name for name in sorted(files) if not name.startswith("."))
-        found += [Path(directory, name) for name in names if Path(name).suffix.lower() in ENDINGS]
-    return tuple(found)
+        yield from (Path(directory, name) for name in names if Path(name).suffix.lower() in ENDINGS)
+
+
+def _class_names(split: Path) -> list[str]:
+    """Return the sub-folders that hold an image; a look at the first one is enough."""
+    folders = (path for path in split.iterdir() if path.is_dir() and not path.name.startswith("."))
+    return [path.name for path in folders if next(_images_below(path), None) is not None]
 
 
 def _refuse(error: OSError) -> None:
@@ -59,14 +69,17 @@ def split_folders(folder: Path) -> dict[str, Path]:
     return splits
 
 
-def read_folder(folder: Path) -> FolderRecords:
-    """Read one folder: an image of its own means no labels, otherwise each sub-folder is a class."""
+def read_folder(folder: Path, splits: Iterable[Path] = ()) -> FolderRecords:
+    """Read one folder: an image of its own means no labels, otherwise each sub-folder is a class.
+
+    Classes have the same numbers in all `splits` of a set, also where one of them has no image of some.
+    """
     files = image_files(folder)
     if not files:
         raise DataError(f"the folder {str(folder)!r} holds no images; what counts ends in {', '.join(sorted(ENDINGS))}")
     if any(path.parent == folder for path in files):
         return FolderRecords(folder, files)
     names = [path.relative_to(folder).parts[0] for path in files]
-    classes = tuple(sorted(set(names)))
+    classes = tuple(sorted({*names, *(name for split in splits for name in _class_names(split))}))
     number = {name: index for index, name in enumerate(classes)}
     return FolderRecords(folder, files, tuple(number[name] for name in names), classes)

@@ -65,8 +65,13 @@ def load_three_sets(
         if not isinstance(train, Images):
             raise OptionError("scenes have three splits: train on scenes:train and report on scenes:test")
         train, select = train.parted(SELECTED)
-    for what, other in (("select", select), ("report", report)):
-        for name in ("classes", "mask_classes"):
-            if getattr(train, name) != getattr(other, name):
-                raise DataError(f"the images to train on and to {what} on have different {name.replace('_', ' of ')}")
+    check_classes(train, select, "select")
+    check_classes(train, report, "report")
     return ThreeSets(train, select, report)
+
+
+def check_classes(train: ImageSet, other: ImageSet, what: str) -> None:
+    """Raise where the same number means another class to those who are trained and to those who `what` on others."""
+    for name in ("classes", "mask_classes"):
+        if getattr(train, name) != getattr(other, name):
+            raise DataError(f"the images to train on and to {what} on have different {name.replace('_', ' of ')}")

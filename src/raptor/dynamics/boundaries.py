@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import math
+import random
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from raptor.phases import Phases
 
+MOST = 100_000  # placements that are gone through
+
 
 @dataclass(frozen=True)
 class BoundaryTest:
-    """Mean speed at the boundaries against that of every other placement of as many.
+    """Mean speed at the boundaries against that of every other placement of as many, or of 100,000 of them.
 
     Parameters
     ----------
@@ -20,7 +24,7 @@ class BoundaryTest:
     p
         Share of placements, the own one included, whose mean speed is at least as high.
     smallest
-        The least that p can be: one over the number of placements.
+        The least that p can be: one over the number of placements that were compared.
     """
 
     at_boundaries: float
@@ -30,7 +34,7 @@ class BoundaryTest:
 
 
 def boundary_test(speed: Sequence[float], phases: Phases) -> BoundaryTest | None:
-    """Compare exactly; None where there is one phase, or nothing beside the boundaries.
+    """Compare, exactly up to 100,000 placements; None where there is one phase, or nothing beside the boundaries.
 
     Cuts that come from the same similarities as the speed make this circular: take them from another token group, or
     from other images.
@@ -47,10 +51,21 @@ def boundary_test(speed: Sequence[float], phases: Phases) -> BoundaryTest | None
     cuts = tuple(span[-1] for span in phases.ranges[:-1])
     if not cuts or len(cuts) == len(steps):
         return None
-    placements = list(itertools.combinations(steps, len(cuts)))
-    total = {placement: sum(speed[step] for step in placement) for placement in placements}
-    at_least = sum(value >= total[cuts] * (1 - 1e-12) for value in total.values())
+    own = sum(speed[step] for step in cuts)
+    at_least = count = 0
+    for placement in _placements(steps, cuts):
+        at_least += sum(speed[step] for step in placement) >= own * (1 - 1e-12)
+        count += 1
     others = [speed[step] for step in steps if step not in cuts]
-    return BoundaryTest(
-        total[cuts] / len(cuts), sum(others) / len(others), at_least / len(placements), 1 / len(placements)
-    )
+    return BoundaryTest(own / len(cuts), sum(others) / len(others), at_least / count, 1 / count)
+
+
+def _placements(steps: range, cuts: tuple[int, ...]) -> Iterator[Sequence[int]]:
+    """Yield all placements of as many cuts; where there are too many, the own one and others drawn at random."""
+    if math.comb(len(steps), len(cuts)) <= MOST:
+        yield from itertools.combinations(steps, len(cuts))
+        return
+    yield cuts
+    draw = random.Random(0)
+    for _ in range(MOST - 1):
+        yield draw.sample(steps, len(cuts))

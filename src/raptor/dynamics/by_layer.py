@@ -38,6 +38,6 @@ class ByLayer:
             mean={group: mean.mean().tolist() for group, mean in means.items()},
             low={group: low.tolist() for group, (low, _) in intervals.items()},
             high={group: high.tolist() for group, (_, high) in intervals.items()},
-            n=next(iter(means.values())).n,
+            n=max((mean.n for mean in means.values()), default=0),  # a measure may have no group here
             seed=seed,
         )

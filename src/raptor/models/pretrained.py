@@ -65,7 +65,7 @@ class RaptorConfig(transformers.PreTrainedConfig):
 
 
 class RaptorModel(transformers.PreTrainedModel):
-    """A surrogate that stands alone; a depth flow like any other.
+    """A surrogate that stands alone, as a model of transformers; its depth flow is `surrogate`.
 
     Parameters
     ----------

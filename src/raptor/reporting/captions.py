@@ -53,6 +53,9 @@ CAPTIONS = {
     "trajectories": Caption(
         "dynamics", "Paths of class means through depth, in two principal directions of the sphere.", "Figure 6, left"
     ),
+    "beyond": Caption(
+        "dynamics", "Angular speed when the last block is applied again and again: 0 is a direction that stays."
+    ),
     "basins": Caption(
         "dynamics",
         "Angle to the mean of the own class and of the others, and how often the nearest mean is the right one: where "

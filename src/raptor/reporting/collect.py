@@ -134,8 +134,7 @@ def _piece(folder: Path) -> tuple[Piece | None, list[str]]:
 
 
 def _figures(folder: Path, result: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any] | str, str | None]]:
-    listed = result.get("figures")
-    for path in listed if isinstance(listed, list) else []:
+    for path in (path for body in bodies(result) for path in listed(body, "figures")):
         name = Path(str(path)).stem
         spec, note = _json(folder, f"figures/{name}.{SPEC}")
         table = folder / "figures" / f"{name}.csv"
@@ -146,6 +145,17 @@ def _figures(folder: Path, result: dict[str, Any]) -> Iterator[tuple[str, dict[s
         if spec is not None:
             spec.pop("usermeta", None)  # options of the drawing library, which are the page's to choose
         yield name, note if spec is None else spec, csv
+
+
+def bodies(result: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a result, and the parts of it that are one model's each."""
+    return [result, *(body for body in listed(result, "models") if isinstance(body, dict))]
+
+
+def listed(body: dict[str, Any], key: str) -> list[Any]:
+    """Return a list of a result; none where it has anything else there."""
+    found = body.get(key)
+    return found if isinstance(found, list) else []
 
 
 def is_own(folder: Path, file: Path) -> bool:

@@ -17,7 +17,7 @@ from raptor.matrix import MOST_LAYERS
 from raptor.reporting import tables
 from raptor.reporting.answer import answer, did_not_hold
 from raptor.reporting.captions import CAPTIONS, LINKED, SECTIONS
-from raptor.reporting.collect import Drawn, Piece, Subject, is_own
+from raptor.reporting.collect import Drawn, Piece, Subject, bodies, is_own, listed
 from raptor.reporting.depth_figure import linked
 from raptor.reporting.drawing import rows_in, table
 from raptor.reporting.film_data import ARRAYS, film_data
@@ -113,8 +113,8 @@ def made(make: Callable[[Subject], Made], subject: Subject, missing: list[str]) 
 def _fill(subject: Subject, sections: dict[str, Section], missing: list[str]) -> None:
     """Add sentences and tables."""
     for piece in subject.of("phases"):
-        words = piece.result.get("words")
-        sections["depth"].words += words if isinstance(words, list) else []
+        for body in bodies(piece.result):
+            sections["depth"].words += listed(body, "words")
     for name, make in (
         ("surrogate", tables.cost), ("worth", tables.probes), ("dynamics", tables.claims), ("studies", tables.studies),
     ):  # fmt: skip

@@ -12,7 +12,7 @@ from raptor.phases import Phases
 from raptor.studies.jobs import Done, Job, Results
 from raptor.studies.look import look_at
 from raptor.studies.models import Setting, student_about, student_cost, student_of, teacher_job, tuned_student_of
-from raptor.studies.study import Claim, Study, Summary
+from raptor.studies.study import Claim, Study, Summary, mean
 from raptor.training.recipes import Distillation, distillation_named
 
 K = 3
@@ -91,7 +91,7 @@ def _means(found: list[dict[str, Any]]) -> dict[str, Any]:
     values = {"r2": [one["r2"]["all"][-1] for one in found], "r2_cls": [one["r2"]["cls"][-1] for one in found],
               "recovered": [one["recovered"] for one in found],
               "train_seconds": [one["train_seconds"] for one in found]}  # fmt: skip
-    means = {name: sum(value) / len(value) for name, value in values.items()}
+    means = {name: mean(value) for name, value in values.items()}
     return {**means, **{f"{name}_by_seed": value for name, value in values.items()}}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,8 +10,8 @@ from typing import Any
 
 from filelock import FileLock
 
-from raptor.errors import OutputError, RaptorError, ResumeError, one_line
-from raptor.files import writing
+from raptor.errors import OutputError, ResumeError, one_line
+from raptor.files import read_json, writing
 from raptor.run import plain, to_json
 
 Results = dict[str, dict[str, Any]]
@@ -98,7 +97,7 @@ def run_jobs(jobs: Sequence[Job], out: Path, announce: Callable[[str], None] = l
                 _do(job, out, done, announce)
             except (OutputError, ResumeError):
                 raise  # the directory cannot be used: every other job would meet the same
-            except (RaptorError, RuntimeError, ValueError, OSError) as error:
+            except Exception as error:
                 done.failed[job.name] = one_line(error)
                 again = "; it is tried once more after the others" if attempt == 1 else ""
                 announce(f"{job.name} failed: {one_line(error)}{again}")
@@ -145,7 +144,9 @@ def once(file: Path, about: dict[str, Any], work: Callable[[], dict[str, Any]]) 
 
 def _read(file: Path) -> dict[str, Any] | None:
     try:
-        found: dict[str, Any] = json.loads(file.read_text())
+        found = read_json(file)
+        if not isinstance(found, dict) or not {"about", "seconds", "result"} <= set(found):
+            raise ValueError("it is no result of a job")
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:

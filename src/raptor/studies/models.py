@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -159,7 +160,7 @@ def tuned_student_of(setting: Setting, teacher: Teacher, phases: Phases, recipe:
         **found,
         "surrogate": right,
         "surrogate_ci": ci,
-        "recovered": right / found["teacher"],
+        "recovered": right / found["teacher"] if found["teacher"] else math.nan,
         "recovered_ci": None,
     }
 

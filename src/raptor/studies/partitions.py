@@ -95,7 +95,7 @@ def summarise(setting: Setting, done: Done) -> Summary:
 
 
 def _column(rows: list[dict[str, Any]], name: str) -> np.ndarray:
-    return np.array([row[name] for row in rows])
+    return np.array([row[name] for row in rows], dtype=float)  # a share of nothing is not a number
 
 
 STUDY = Study("found phases against other contiguous cuts", jobs, summarise)

@@ -13,7 +13,7 @@ from raptor.phases import Phases
 from raptor.studies.jobs import Done, Job, Results
 from raptor.studies.look import look_at
 from raptor.studies.models import Setting, student_about, student_cost, student_of, teacher_job
-from raptor.studies.study import Claim, Study, Summary
+from raptor.studies.study import Claim, Study, Summary, mean
 from raptor.training.recipes import distillation_named
 
 K = 3
@@ -77,9 +77,7 @@ def _judged(rows: list[dict[str, Any]]) -> tuple[bool | None, str]:
     """
     rates = sorted({row["drop_path"] for row in rows})
     columns = ("r2", "within", "top1", "recovered")
-    means = {
-        name: [_mean([row[name] for row in rows if row["drop_path"] == rate]) for rate in rates] for name in columns
-    }
+    means = {name: [mean(row[name] for row in rows if row["drop_path"] == rate) for rate in rates] for name in columns}
     pairs = {
         "R2 at the last layer with the rate": (rates, means["r2"]),
         "similarity within phases with the rate": (rates, means["within"]),
@@ -100,10 +98,6 @@ def _judged(rows: list[dict[str, Any]]) -> tuple[bool | None, str]:
     if not math.isnan(r):
         evidence += f". Linear correlation of R2 with similarity within phases {r:.2f} [{low:.2f}, {high:.2f}]"
     return (None if math.isnan(risen) else bool(risen > 0 and p < 0.05)), evidence
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)
 
 
 STUDY = Study("teachers of several rates of stochastic depth, and a Raptor of each", jobs, summarise)

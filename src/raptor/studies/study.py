@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +44,12 @@ class Summary:
 
     rows: list[dict[str, Any]]
     claim: Claim
+
+
+def mean(values: Iterable[float | None]) -> float:
+    """Return the mean of the numbers that are known; a share of nothing is not."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else math.nan
 
 
 @dataclass(frozen=True)

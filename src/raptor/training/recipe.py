@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from raptor.errors import OptionError
 from raptor.training.muon import Muon
 
 
@@ -47,6 +49,15 @@ class Recipe:
     betas: tuple[float, float] = (0.9, 0.98)
     clip: float | None = 1.0
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_rates(self.lr, self.muon_lr)
+
+
+def check_rates(lr: float | None, muon_lr: float | None) -> None:
+    """Raise where a learning rate can train nothing."""
+    if not all(rate is None or (math.isfinite(rate) and rate > 0) for rate in (lr, muon_lr)):
+        raise OptionError(f"learning rates are above 0, not lr = {lr} and muon_lr = {muon_lr}")
 
 
 def build_optimizers(model: nn.Module, recipe: Recipe) -> list[Optimizer]:

@@ -5,12 +5,11 @@ Where the sources give numbers of steps, shares of `steps` are taken, so that sh
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from raptor.errors import OptionError
-from raptor.training.recipe import Recipe
+from raptor.training.recipe import Recipe, check_rates
 
 STEPS = 2000  # a stage, where nothing is said
 BATCH_SIZE = 64  # both sources'
@@ -144,8 +143,7 @@ def distillation_named(
     kind, **block
         Blocks instead of the recipe's; options are kept where the kind is the same.
     """
-    if not all(rate is None or (math.isfinite(rate) and rate >= 0) for rate in (lr, muon_lr)) or lr == 0:
-        raise OptionError(f"learning rates are above 0, not lr = {lr} and muon_lr = {muon_lr}")
+    check_rates(lr, muon_lr or None)  # no rate of Muon leaves all to AdamW
     if name not in RECIPES:
         raise OptionError(f"there is no recipe {name!r}; there are {', '.join(RECIPES)}")
     chosen = RECIPES[name](steps, batch_size, seed, lr)
