@@ -10,7 +10,7 @@ import torch
 import raptor
 from raptor import Phases, TokenLayout, toy
 from raptor.errors import LayerError, LayoutError
-from raptor.flow import layers_of
+from raptor.flow import last_state, layers_of
 from vits import pixels
 
 TOYS = [
@@ -110,6 +110,7 @@ def test_a_callback_sees_every_state_and_nothing_else_is_kept():
     assert all(torch.equal(state, whole.at(layer)) for layer, state in seen.items())
     assert (last.first_layer, last.last_layer) == (4, 4)
     assert torch.equal(last.states, whole.states[:, -1:])
+    assert torch.equal(last_state(flow, whole.at(1), 1, 3), whole.at(3))
 
 
 def test_streaming_computes_each_step_once_and_only_when_asked():

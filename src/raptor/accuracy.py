@@ -9,7 +9,7 @@ import torch
 
 from raptor.data.batch import Batch
 from raptor.errors import DataError
-from raptor.flow import DepthFlow, is_right, rollout
+from raptor.flow import DepthFlow, is_right, last_state
 from raptor.resampling import BinnedMean
 
 
@@ -31,7 +31,7 @@ def top1(flow: DepthFlow, batches: Iterable[Batch], seed: int = 0) -> Accuracy:
         if batch.label is None:
             raise DataError("these images have no labels, so that there is no accuracy to measure")
         with torch.no_grad():
-            last = rollout(flow, flow.embed(batch.pixels), on_state=lambda layer, states: None).at(flow.depth)
+            last = last_state(flow, flow.embed(batch.pixels))
             mean.add(is_right(flow.head(last), batch.label))
     low, high = mean.interval(seed=seed)
     return Accuracy(mean.mean().item(), (low.item(), high.item()), mean.n)

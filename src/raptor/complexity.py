@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from raptor.flow import DepthFlow, rollout
+from raptor.flow import DepthFlow, last_state
 
 
 def count_parameters(module: nn.Module) -> int:
@@ -24,5 +24,5 @@ def count_flops(flow: DepthFlow, pixels: Tensor) -> int:
     counter = FlopCounterMode(display=False)
     # The fused attention kernels of some devices have no formula in the counter; plain products have.
     with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), counter:
-        flow.readout(rollout(flow, flow.embed(pixels), on_state=lambda layer, states: None).at(flow.depth))
+        flow.readout(last_state(flow, flow.embed(pixels)))
     return counter.get_total_flops()

@@ -14,7 +14,7 @@ from raptor.data.batch import Batch
 from raptor.display import Displayed
 from raptor.errors import DataError
 from raptor.fidelity_by_layer import Fidelity, trajectory_fidelity
-from raptor.flow import DepthFlow, is_right, layers_of, pixels_of, rollout
+from raptor.flow import DepthFlow, is_right, last_state, layers_of, pixels_of
 from raptor.levin import FULL, fewest_bits, levin_bits
 from raptor.models.surrogate import Surrogate
 from raptor.resampling import BinnedMean, percentile_interval
@@ -163,15 +163,11 @@ def accuracies(surrogate: Surrogate, batches: Iterable[Batch], seed: int = 0) ->
             return logits.shape[1]
 
         tokens = teacher.embed(batch.pixels)
-        n_classes = count("teacher", _last(teacher, tokens, 0))
+        n_classes = count("teacher", last_state(teacher, tokens))
         for layer, states in layers_of(surrogate, tokens):
             if layer in ends:
-                count(layer, _last(teacher, states, layer))
+                count(layer, last_state(teacher, states, layer))
     return _shares(right, ends, n_classes, seed)
-
-
-def _last(flow: DepthFlow, tokens: Tensor, start: int) -> Tensor:
-    return rollout(flow, tokens, start, on_state=lambda layer, states: None).at(flow.depth)
 
 
 def _shares(right: dict[Any, BinnedMean], ends: list[int], n_classes: int, seed: int) -> Correct:
@@ -207,10 +203,10 @@ def _levin(surrogate: Surrogate, images: Iterable[Any], parameters: int, flops: 
         if n >= FEW:
             break
     tokens = surrogate.embed(torch.cat(some)[:FEW])
-    truth = _last(surrogate.teacher, tokens, 0)
+    truth = last_state(surrogate.teacher, tokens)
 
     def epsilon() -> float:
-        return (_last(surrogate, tokens, 0) - truth).norm(dim=-1).mean().item()
+        return (last_state(surrogate, tokens) - truth).norm(dim=-1).mean().item()
 
     bits = fewest_bits(surrogate.raptor, epsilon)
     return {

@@ -154,6 +154,13 @@ def rollout(
     return Trajectory(whole, flow.layout, start)
 
 
+def last_state(
+    flow: DepthFlow, tokens: Float[Tensor, "batch tokens width"], start: int = 0, stop: int | None = None
+) -> Float[Tensor, "batch tokens width"]:
+    """Return the states at layer `stop`, by default the last, alone: the others are not kept."""
+    return rollout(flow, tokens, start, stop, on_state=lambda layer, states: None).states[:, 0]
+
+
 class Stitched:
     """One flow up to a layer, another after it.
 

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from raptor.flow import DepthFlow, is_right, layers_of, pixels_of, rollout
+from raptor.flow import DepthFlow, is_right, last_state, layers_of, pixels_of
 from raptor.phases import Phases
 from raptor.resampling import BinnedMean, percentile_interval
 from raptor.rewiring import Choice, Rewired, interchange, paired, repeat, replace, runs, skip
@@ -113,7 +113,7 @@ def intervene(
         for order, mean in means.items():
             rewired = Rewired(flow, order)
             start = min(rewired.unchanged, rewired.depth)
-            last = rollout(rewired, states[start], start, on_state=lambda layer, states: None).at(rewired.depth)
+            last = last_state(rewired, states[start], start)
             mean.add(_measured(flow, last, states[-1], label if labelled else None))
     contrasts = {
         name: {n: _contrast(choice, means, labelled, seed) for n, choice in by_n.items()}

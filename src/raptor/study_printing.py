@@ -49,7 +49,7 @@ def _cell(value: Any) -> str:
     return f"{value:.4f}" if isinstance(value, float) else escape(str(value)).replace(" ", "\u00a0")
 
 
-def print_study_plan(console: Console, result: dict[str, Any], out: Path | None) -> None:
+def print_study_plan(console: Console, result: dict[str, Any]) -> None:
     table = Table(title=f"{result['study']} ({result['size']}) on {escape(result['data'])}", show_header=False)
     table.add_row("trains", f"{result['teachers']} teachers, {result['students']} students")
     table.add_row("operations", f"{result['flops']:.3g}")

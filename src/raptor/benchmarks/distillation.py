@@ -11,7 +11,7 @@ from torch.nn.functional import mse_loss, silu
 
 from raptor.benchmarks.ratio import Ratio, compare, compare_peaks
 from raptor.benchmarks.rollout import dinov2_small
-from raptor.flow import DepthFlow, rollout
+from raptor.flow import DepthFlow, last_state, rollout
 from raptor.models.surrogate import Surrogate, build_surrogate
 from raptor.models.teachers import load_teacher
 from raptor.models.vit import ViT, ViTConfig
@@ -158,7 +158,7 @@ def inference() -> Ratio:
 
     @torch.no_grad()
     def run(flow: DepthFlow) -> Tensor:
-        return flow.readout(rollout(flow, flow.embed(pixels), on_state=lambda layer, states: None).at(flow.depth))
+        return flow.readout(last_state(flow, flow.embed(pixels)))
 
     name = "inference of a surrogate of DINOv2-S against its teacher"
     return compare(name, lambda: run(surrogate), lambda: run(teacher), limit=1.03, rounds=31)

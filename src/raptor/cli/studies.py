@@ -29,5 +29,7 @@ def study(
     from raptor.commands.studying import study as run_study
 
     result = run_study(name, data, size, resume, plan, common, loading)
-    shown = print_study_plan if plan else print_study
-    common.show(result, lambda console: shown(console, result, common.out))
+    if plan:
+        common.show(result, lambda console: print_study_plan(console, result))
+    else:
+        common.show(result, lambda console: print_study(console, result, common.out))

@@ -13,7 +13,7 @@ from raptor.device import synchronise
 from raptor.errors import OptionError
 from raptor.evaluation import Evaluation, fidelity
 from raptor.fidelity_result import describe_fidelity
-from raptor.flow import rollout
+from raptor.flow import last_state
 from raptor.models.pretrained import RaptorModel, with_teacher
 from raptor.models.surrogate import Surrogate
 from raptor.models.teachers import load_teacher
@@ -73,7 +73,7 @@ def runtime(surrogate: Surrogate, batch_size: int, rounds: int = 5) -> dict[str,
     pixels = torch.zeros(batch_size, 3, *surrogate.teacher.image_size, device=surrogate.device)
 
     def run(flow: Any) -> None:
-        flow.readout(rollout(flow, flow.embed(pixels), on_state=lambda layer, states: None).at(flow.depth))
+        flow.readout(last_state(flow, flow.embed(pixels)))
         synchronise(pixels.device)
 
     ratio = compare("", lambda: run(surrogate), lambda: run(surrogate.teacher), limit=1.0, rounds=rounds)

@@ -38,15 +38,12 @@ def choose(available: list[str], wanted: str | None, source: str) -> str:
     return plain
 
 
-def hold_out(n: int, wanted: str | None, source: str, seed: int = SPLIT_SEED) -> list[int]:
+def hold_out(n: int, wanted: str, source: str) -> list[int]:
     """Return the indices of a split of a set that brings none.
 
-    A fifth of the images is held out as `test` (also called `validation`), the rest is `train`; without a
-    split all are meant. The seed is the split's own and not the run's, so that what one run trained on
-    is never what another evaluates.
+    A fifth of the images is held out as `test` (also called `validation`), the rest is `train`. The
+    seed is the split's own and not the run's, so that what one run trained on is never what another evaluates.
     """
-    if wanted is None:
-        return list(range(n))
     plain = "test" if wanted == HELD_OUT else known_split(wanted)
     if plain is None:
         raise DataError(
@@ -55,6 +52,6 @@ def hold_out(n: int, wanted: str | None, source: str, seed: int = SPLIT_SEED) ->
     if n < 2:
         raise DataError(f"{source!r} has {n} image, too few to hold one out")
     order = list(range(n))
-    random.Random(seed).shuffle(order)
+    random.Random(SPLIT_SEED).shuffle(order)
     cut = max(1, round(HELD_OUT_SHARE * n))
     return sorted(order[cut:] if plain == "train" else order[:cut])

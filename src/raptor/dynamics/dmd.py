@@ -50,20 +50,15 @@ class Modes:
         """The median modulus."""
         return self.eigenvalues.abs().median().item()
 
-    def amplitudes(self, start: Float[Tensor, " width"] | None = None) -> Complex[Tensor, " rank"]:
-        """Return how much of each mode is in a state, by default in the mean state at the first layer."""
-        start = self.start if start is None else start
+    def amplitudes(self) -> Complex[Tensor, " rank"]:
+        """Return how much of each mode is in the mean state at the first layer."""
         # On a CPU the default pivots by memory that nobody set: its last digits change from call to call.
         driver = "gelsd" if self.modes.device.type == "cpu" else None
-        return torch.linalg.lstsq(self.modes, start.to(self.modes.dtype)[:, None], driver=driver).solution[:, 0]
+        return torch.linalg.lstsq(self.modes, self.start.to(self.modes.dtype)[:, None], driver=driver).solution[:, 0]
 
     def step(self, states: Float[Tensor, "states width"]) -> Float[Tensor, "states width"]:
         """Predict the states of the next layer."""
         return states @ self.basis @ self.operator.T
-
-    def after(self, start: Float[Tensor, " width"], steps: int) -> Float[Tensor, " width"]:
-        """Predict the state some layers after `start` through the modes."""
-        return (self.modes @ (self.eigenvalues**steps * self.amplitudes(start))).real
 
 
 def fit(
@@ -112,7 +107,7 @@ class PooledDMD:
     def add(self, motion: Motion) -> None:
         """Take in a batch."""
         for group in motion.layout.slices:
-            states = _states(motion, group, self.normalised)
+            states = (motion.unit_means if self.normalised else motion.group_means)[group]
             before, after = states[:, :-1].flatten(0, 1), states[:, 1:].flatten(0, 1)
             new = [before.T @ before, after.T @ before, states[:, 0].sum(dim=0)]
             old = self.sums.get(group)
@@ -143,20 +138,18 @@ class DMDError:
     Parameters
     ----------
     modes
-        By group.
-    normalised
-        As the map was fitted.
+        By group, fitted to group means on the unit sphere.
     """
 
-    def __init__(self, modes: dict[str, Modes], normalised: bool = True):
-        self.modes, self.normalised = modes, normalised
+    def __init__(self, modes: dict[str, Modes]):
+        self.modes = modes
         self.one: dict[str, BinnedMean] = {}
         self.many: dict[str, BinnedMean] = {}
 
     def add(self, motion: Motion) -> None:
         """Take in a batch."""
         for group, modes in self.modes.items():
-            states = _states(motion, group, self.normalised)
+            states = motion.unit_means[group]
             size = states[:, 1:].norm(dim=-1)
             once = modes.step(states[:, :-1].flatten(0, 1)).unflatten(0, (len(states), -1))
             rolled, again = [], states[:, 0]
@@ -166,7 +159,3 @@ class DMDError:
             for means, found in ((self.one, once), (self.many, torch.stack(rolled, dim=1))):
                 error = (found - states[:, 1:]).norm(dim=-1) / size
                 means.setdefault(group, BinnedMean()).add(error)
-
-
-def _states(motion: Motion, group: str, normalised: bool) -> Float[Tensor, "batch layers width"]:
-    return (motion.unit_means if normalised else motion.group_means)[group]

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from raptor.errors import MissingDependencyError, OptionError, RaptorError, UnsupportedModelError, one_line
 from raptor.files import replacing
-from raptor.flow import rollout
+from raptor.flow import last_state
 from raptor.models.teachers.teacher import Teacher
 
 TOLERANCE = 1e-4  # of the largest output, by which an export may differ
@@ -29,7 +29,7 @@ class _Outputs(nn.Module):
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
         flow = self.flow
-        last = rollout(flow, flow.embed(pixels), on_state=lambda layer, states: None).at(flow.depth)
+        last = last_state(flow, flow.embed(pixels))
         return (flow.readout(last),) if flow.head is None else (flow.readout(last), flow.head(last))
 
 

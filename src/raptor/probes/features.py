@@ -15,7 +15,7 @@ from torch.nn.functional import grid_sample
 from raptor.data.batch import Batch
 from raptor.data.order import endless
 from raptor.device import halved
-from raptor.flow import DepthFlow, counted, rollout
+from raptor.flow import DepthFlow, counted, last_state
 from raptor.processes import team_of
 from raptor.sharded import Filling, Row, Sharded
 
@@ -131,9 +131,9 @@ class Live:
     def of(self, batch: Batch) -> Features:
         """Run the flow on a batch."""
         flow = self.flow
-        states = rollout(flow, flow.embed(batch.pixels), 0, self.layer, on_state=lambda layer, states: None)
-        own = flow.head(states.at(self.layer)).float() if flow.head is not None and self.layer == flow.depth else None
-        tokens, layout = flow.readout(states.at(self.layer)).float(), flow.layout
+        states = last_state(flow, flow.embed(batch.pixels), stop=self.layer)
+        own = flow.head(states).float() if flow.head is not None and self.layer == flow.depth else None
+        tokens, layout = flow.readout(states).float(), flow.layout
         patch = tokens[:, layout.where("patch")]
         label, mask, depth = (_to(value, tokens.device) for value in (batch.label, batch.mask, batch.depth))
         cls = tokens[:, 0] if layout.n_cls else None

@@ -49,10 +49,6 @@ class Subject:
         """Return the runs of a verb."""
         return [piece for piece in self.pieces if piece.verb == verb]
 
-    def first(self, verb: str) -> dict[str, Any] | None:
-        """Return the result of the first run of a verb."""
-        return next((piece.result for piece in self.of(verb)), None)
-
 
 def collect(folders: Sequence[Path]) -> list[Subject]:
     """Read run directories; each is a subject of its own, or a part of one where it holds one stage of its model."""

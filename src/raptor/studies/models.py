@@ -37,6 +37,7 @@ from raptor.training.states_cache import open_states
 from raptor.training.vit import Augmentation, train_vit
 
 MUON_LR = 2e-3
+TEACHER_SEED = 0
 MEASURED = ("r2", "pearson2", "cosine")
 
 
@@ -111,12 +112,16 @@ def student_cost(setting: Setting, width: int | None = None) -> Cost:
     return Cost(width or size.width, student_images=2 * size.student_steps * size.student_batch)
 
 
-def teacher_job(setting: Setting, drop_path: float = 0.0, seed: int = 0, width: int | None = None) -> Job:
+def teacher_job(setting: Setting, drop_path: float = 0.0, width: int | None = None) -> Job:
     """Return the job that trains a ViT, of another width where one is given."""
     size, wide = setting.size, width or setting.size.width
     vit = vit_of(setting, wide, drop_path)
     recipe = Recipe(
-        size.teacher_steps, size.teacher_batch, muon_lr=MUON_LR, warmup=min(200, size.teacher_steps // 10), seed=seed
+        size.teacher_steps,
+        size.teacher_batch,
+        muon_lr=MUON_LR,
+        warmup=min(200, size.teacher_steps // 10),
+        seed=TEACHER_SEED,
     )
 
     def work(results: Results, out: Path) -> dict[str, Any]:
@@ -133,12 +138,12 @@ def teacher_job(setting: Setting, drop_path: float = 0.0, seed: int = 0, width: 
         save_vit(model, setting.preprocessing, out / "model")
         found = top1(setting.teacher(f"teachers/{out.name}"), setting.held_out())
         return {"top1": found.top1, "top1_ci": list(found.ci), "n": found.n, "train_seconds": seconds,
-                "drop_path": drop_path, "seed": seed, "parameters": count_parameters(model)}  # fmt: skip
+                "drop_path": drop_path, "seed": TEACHER_SEED, "parameters": count_parameters(model)}  # fmt: skip
 
     about = {**setting.about, "vit": asdict(vit), "recipe": asdict(recipe), "checkpoints": size.checkpoints}
     other = "" if wide == size.width else f"-w{wide}"
     cost = Cost(wide, teacher_images=size.teacher_steps * size.teacher_batch)
-    return Job(f"teachers/p{drop_path:g}-s{seed}{other}", about, work, cost=cost)
+    return Job(f"teachers/p{drop_path:g}-s{TEACHER_SEED}{other}", about, work, cost=cost)
 
 
 def student_of(setting: Setting, teacher: Teacher, phases: Phases, recipe: Distillation) -> dict[str, Any]:

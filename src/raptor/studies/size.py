@@ -25,7 +25,7 @@ class Size:
     eval_images
         Held-out images that everything is measured on.
     seeds
-        Of students, and of teachers where there are several.
+        Of students; all teachers have one.
     others
         Random partitions that found ones are compared with.
     widths, ks

@@ -20,7 +20,7 @@ from raptor.models.vit import ViT, ViTConfig
 from raptor.training.augment import flip, shift
 from raptor.training.loop import Watch, fit
 from raptor.training.recipe import Recipe
-from raptor.training.workers import Launch, Part
+from raptor.training.workers import Part
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,6 @@ def train_vit(
     device: str = "cpu",
     watch: Watch | None = None,
     about: dict[str, Any] | None = None,
-    launch: Launch | None = None,
     before: Callable[[int, ViT], None] | None = None,
 ) -> tuple[ViT, float]:
     """Train a ViT; return it with the seconds that it took.
@@ -60,7 +59,7 @@ def train_vit(
         The optimisation; its seed decides the initial weights too.
     augmentation
         Mirroring alone by default.
-    out, resume, watch, about, launch
+    out, resume, watch, about
         As in `fit`.
     device
         Where to train.
@@ -86,5 +85,5 @@ def train_vit(
         return images.shuffled(first, size, recipe.seed, part)
 
     everything = {"model": asdict(config), "augmentation": asdict(augment), **(about or {})}
-    seconds = fit(model, objective, batches, recipe, out, resume, everything, watch=watch, launch=launch)
+    seconds = fit(model, objective, batches, recipe, out, resume, everything, watch=watch)
     return model, seconds
