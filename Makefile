@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-# torch first and pinned: a CPU machine then gets the CPU build, and every later range is satisfied by it.
+# torch first and pinned, so that every later range is satisfied by it. Where the package index has CUDA builds alone, a
+# CPU machine works with those too; to save the space, install torch's CPU build into .venv first.
 TORCH := $(shell sed -n 's/^\(torch==.*\)/\1/p' constraints.txt)
 TESTS ?= tests
 

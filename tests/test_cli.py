@@ -133,6 +133,10 @@ def mistakes(tmp_path, model, photos):
         "model with a long name": (["inspect", "x" * 300], "neither a directory"),
         "out is the model": (["inspect", model, "--out", model], "a model or a run of another command"),
         "out is the data": (["inspect", model, "--data", photos, "--out", photos / "run"], "lies in the data"),
+        "out is a split of the data": (
+            ["inspect", model, "--data", f"{photos}:train", "--out", photos / "run"],
+            "lies in the data",
+        ),
         "size of a verb without": (["doctor", "--image-size", "big"], "224 or 480x640"),
         "another width": (["inspect", another_width(tmp_path, model)], "'embeddings.cls_token' has shape"),
         "out below a file": (["inspect", model, "--out", tmp_path / "file" / "x"], "cannot write"),

@@ -96,11 +96,11 @@ def test_a_surrogate_beside_its_teacher_and_another(call, tmp_path):
 
 @pytest.mark.parametrize("registers", [0, 2])
 def test_a_single_patch_moves_with_no_other(call, tmp_path, registers):
-    small = ("--steps", 1, "--batch-size", 4, "--depth", 3, "--width", 16, "--heads", 2, "--registers", registers)
+    small = ("--steps", 1, "--batch-size", 4, "--depth", 12, "--width", 16, "--heads", 2, "--registers", registers)
     train = ("train", "--data", "scenes", "--image-size", 32, "--patch-size", 32, "--eval-images", 4, *small)
     assert call(*train, "--device", "cpu", "--out", tmp_path / "vit")[0] == 0
     code, out, err = call("dynamics", tmp_path / "vit", "--data", "scenes", "--images", 8, "--device", "cpu",
-                          "--phases", "2-1", "--out", tmp_path / "run", "--json")  # fmt: skip
+                          "--phases", "6-6", "--out", tmp_path / "run", "--json")  # fmt: skip
     assert code == 0, err
     result = json.loads(out)
     assert set(result["coherence"]) == ({"register"} if registers else set())

@@ -23,7 +23,7 @@ def jobs(setting: Setting) -> Sequence[Job]:
 
 
 def _at(setting: Setting, teacher: str, share: float) -> Job:
-    recipe = distillation_named("default", setting.size.student_steps, setting.size.student_batch)
+    recipe = distillation_named("default", setting.size.student_steps, setting.size.student_batch, setting.size.seed)
 
     def work(results: Results, out: Path) -> dict[str, Any]:
         flow = setting.teacher(teacher, share)

@@ -37,7 +37,6 @@ from raptor.training.states_cache import open_states
 from raptor.training.vit import Augmentation, train_vit
 
 MUON_LR = 2e-3
-TEACHER_SEED = 0
 MEASURED = ("r2", "pearson2", "cosine")
 
 
@@ -72,8 +71,9 @@ class Setting:
 
     @cached_property
     def about(self) -> dict[str, Any]:
-        """What everything is measured on."""
-        return {"data": self.data, "eval_images": self.size.eval_images, **self.loading}
+        """What everything is measured on; what teachers of another seed than 0 give is none of theirs."""
+        seed = {"seed": self.size.seed} if self.size.seed else {}
+        return {"data": self.data, "eval_images": self.size.eval_images, **seed, **self.loading}
 
     def train(self, images: int | None = None) -> Images | SceneImages:
         """Return the images to train on."""
@@ -116,13 +116,8 @@ def teacher_job(setting: Setting, drop_path: float = 0.0, width: int | None = No
     """Return the job that trains a ViT, of another width where one is given."""
     size, wide = setting.size, width or setting.size.width
     vit = vit_of(setting, wide, drop_path)
-    recipe = Recipe(
-        size.teacher_steps,
-        size.teacher_batch,
-        muon_lr=MUON_LR,
-        warmup=min(200, size.teacher_steps // 10),
-        seed=TEACHER_SEED,
-    )
+    warmup = min(200, size.teacher_steps // 10)
+    recipe = Recipe(size.teacher_steps, size.teacher_batch, muon_lr=MUON_LR, warmup=warmup, seed=size.seed)
 
     def work(results: Results, out: Path) -> dict[str, Any]:
         pictures = setting.train()
@@ -138,12 +133,12 @@ def teacher_job(setting: Setting, drop_path: float = 0.0, width: int | None = No
         save_vit(model, setting.preprocessing, out / "model")
         found = top1(setting.teacher(f"teachers/{out.name}"), setting.held_out())
         return {"top1": found.top1, "top1_ci": list(found.ci), "n": found.n, "train_seconds": seconds,
-                "drop_path": drop_path, "seed": TEACHER_SEED, "parameters": count_parameters(model)}  # fmt: skip
+                "drop_path": drop_path, "seed": size.seed, "parameters": count_parameters(model)}  # fmt: skip
 
     about = {**setting.about, "vit": asdict(vit), "recipe": asdict(recipe), "checkpoints": size.checkpoints}
     other = "" if wide == size.width else f"-w{wide}"
     cost = Cost(wide, teacher_images=size.teacher_steps * size.teacher_batch)
-    return Job(f"teachers/p{drop_path:g}-s{TEACHER_SEED}{other}", about, work, cost=cost)
+    return Job(f"teachers/p{drop_path:g}-s{size.seed}{other}", about, work, cost=cost)
 
 
 def student_of(setting: Setting, teacher: Teacher, phases: Phases, recipe: Distillation) -> dict[str, Any]:

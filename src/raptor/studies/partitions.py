@@ -31,7 +31,8 @@ def jobs(setting: Setting) -> Sequence[Job]:
     table = [teacher, Job(FOUND, setting.about, find, (teacher.name,))]
     for k in _ks(setting):
         table += [_student(setting, teacher.name, k, None, seed) for seed in setting.size.seeds]
-        table += [_student(setting, teacher.name, k, phases, 0) for phases in others(setting.size.depth, k, setting)]
+        cuts = others(setting.size.depth, k, setting)
+        table += [_student(setting, teacher.name, k, phases, setting.size.seed) for phases in cuts]
     return table
 
 

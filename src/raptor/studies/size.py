@@ -25,7 +25,7 @@ class Size:
     eval_images
         Held-out images that everything is measured on.
     seeds
-        Of students; all teachers have one.
+        Of students where there are several; the first is that of everything else.
     others
         Random partitions that found ones are compared with.
     widths, ks
@@ -55,6 +55,11 @@ class Size:
     ks: tuple[int, ...]
     student_lr: float
     checkpoints: tuple[float, ...]
+
+    @property
+    def seed(self) -> int:
+        """Of teachers, and of students of which there is one of a kind."""
+        return self.seeds[0]
 
 
 SIZES = {

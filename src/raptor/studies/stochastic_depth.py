@@ -53,7 +53,7 @@ def summarise(setting: Setting, done: Done) -> Summary:
     rows = []
     for rate in setting.size.drop_paths:
         teacher, look = (
-            done.results.get(name) for name in (f"teachers/p{rate:g}-s0", f"stochastic-depth/look-p{rate:g}")
+            done.results.get(name) for name in (teacher_job(setting, rate).name, f"stochastic-depth/look-p{rate:g}")
         )
         for seed in setting.size.seeds:
             student = done.results.get(f"stochastic-depth/student-p{rate:g}-s{seed}")
