@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from raptor.commands.distilling import check_same
+from raptor.commands.resuming import check_same
 from raptor.commands.study_plan import plan_study
 from raptor.commands.training import training_preprocessing
 from raptor.data import parse_source
