@@ -13,6 +13,7 @@ from raptor.data import parse_source
 from raptor.device import resolve_device
 from raptor.errors import OptionError, OutputError
 from raptor.files import discard
+from raptor.formatting import cells
 from raptor.options import Common
 from raptor.run import Run, plain
 from raptor.studies import STUDIES
@@ -79,4 +80,4 @@ def _draw(run: Run, name: str, summary: Summary) -> list[str]:
     from raptor.reporting import drawing, study_figures
 
     chart = study_figures.DRAWN[name](summary.rows)
-    return [drawing.save(chart, run, name, study_figures.table(summary.rows))]
+    return [drawing.save(chart, run, name, cells(summary.rows))]
