@@ -18,7 +18,7 @@ def test_full_memory_says_what_to_do(call, monkeypatch, error):
     def full(*arguments, **options):
         raise error
 
-    monkeypatch.setattr("raptor.doctor.diagnose", full)
+    monkeypatch.setattr("raptor.doctor.examine", full)
     code, out, err = call("doctor")
     assert (code, out) == (2, "")
     assert err.startswith("error: memory is full: use a smaller --batch-size")

@@ -19,12 +19,12 @@ LEVELS = {
     # mathematics
     "resampling": 1, "complexity": 1, "levin": 1, "fidelity_by_layer": 1, "dynamics": 1, "cka": 1, "matrix": 1,
     "useful_k": 1,
-    "rewiring": 1, "interventions": 1, "film": 1,
+    "accuracy": 1, "rewiring": 1, "interventions": 1, "film": 1,
     "similarity": 1, "solvers": 1, "segmentation": 1, "drift": 1, "structure": 1, "selection": 1,
     # models and data
     "models": 2, "data": 2,
     # training and evaluation
-    "training": 3, "probes": 3, "accuracy": 3, "inspection": 3, "evaluation": 3,
+    "training": 3, "probes": 3, "inspection": 3, "evaluation": 3,
     # surface
     "run": 4, "progress": 4, "options": 4, "formatting": 4, "reporting": 4, "doctor": 4,
     "benchmarks": 4, "phase_result": 4, "probe_result": 4, "dynamics_result": 4, "dynamics_claims": 4,

@@ -122,6 +122,15 @@ def test_accuracy_is_measured_where_there_are_labels():
     assert 0 <= found["skip"][3].inter.mean <= own.mean + 0.2
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_where_one_batch_has_no_labels_the_cosine_of_all_is_measured(first):
+    teacher = raptor.load_teacher("scenes")
+    labelled = next(iter(raptor.load_images("scenes:test", teacher, images=4)))
+    found, own = intervene(teacher, [labelled, labelled.pixels][:: 1 - 2 * first], Phases((5, 5, 2)), most=1)
+    bare, expected = intervene(teacher, [labelled.pixels] * 2, Phases((5, 5, 2)), most=1)
+    assert (found, own) == (bare, expected)
+
+
 def test_an_experiment_starts_where_it_changes_something():
     calls = []
 

@@ -11,10 +11,10 @@ import torch
 import raptor
 from raptor.dynamics import survey
 from raptor.dynamics.expansion import expansion
+from raptor.formatting import HELD
 from raptor.models.surrogate import build_surrogate
 from raptor.models.vit import ViT, ViTConfig
 from raptor.phases import Phases
-from raptor.reporting.tables import HOLDS
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def test_results_show_their_numbers(teacher, student, images):
     assert shown.count("<tr>") == 1 + len(measured.by_layer.mean["r2"])
     dynamics = raptor.measure_dynamics(teacher, images, pushed=1, stretched=1)
     shown = dynamics._repr_html_()
-    assert sum(shown.count(f"<td>{word}</td>") for word in HOLDS.values()) == 9
+    assert sum(shown.count(f"<td>{word}</td>") for word in HELD.values()) == 9
 
 
 def test_the_page_from_python(teacher, student, images, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -133,5 +134,7 @@ def test_accuracy_needs_a_head_and_labels():
     batch = Batch(torch.zeros(1, 3, 8, 8), None, None, None, [""])
     with pytest.raises(DataError, match="no labels"):
         top1(Oracle([0.0]), [batch])
+    with pytest.raises(DataError, match="no labels"):
+        top1(Oracle([0.0]), [replace(batch, label=torch.tensor([-1]))])
     with pytest.raises(DataError, match="no classifier"):
         top1(raptor.toy.Rotation([0.1]), [batch])

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from raptor.errors import OptionError
-from raptor.models.vit import Block, ViT, ViTConfig, position_waves
+from raptor.models.layers import Block
+from raptor.models.vit import ViT, ViTConfig, position_waves
 
 SMALL = ViTConfig(image_size=16, patch_size=4, depth=3, width=16, heads=2, n_register=2, n_classes=5)
 
@@ -33,7 +34,7 @@ def test_parameter_count_is_the_closed_form(depth: int, layer_scale: float | Non
 def test_block_equals_torch_encoder_layer() -> None:
     torch.manual_seed(1)
     d, heads = 32, 4
-    ours = Block(ViTConfig(width=d, heads=heads)).eval()
+    ours = Block(d, heads, 4 * d).eval()
     for p in ours.parameters():
         nn.init.normal_(p, std=0.3)
     theirs = nn.TransformerEncoderLayer(
@@ -57,8 +58,8 @@ def test_block_equals_torch_encoder_layer() -> None:
 
 def test_layer_scale_multiplies_each_branch() -> None:
     torch.manual_seed(2)
-    plain = Block(ViTConfig(width=16, heads=2))
-    scaled = Block(ViTConfig(width=16, heads=2, layer_scale=0.5))
+    plain = Block(16, 2, 64)
+    scaled = Block(16, 2, 64, layer_scale=0.5)
     scaled.load_state_dict(plain.state_dict(), strict=False)
     x = torch.randn(2, 5, 16)
     y = x + 0.5 * plain.attn(plain.norm1(x))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from raptor.dynamics_printing import HELD
+from raptor.formatting import HELD
 from raptor.studies.ablation import TUNED
 
 DOCS = Path(__file__).parents[1] / "docs"

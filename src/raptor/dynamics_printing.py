@@ -9,9 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from raptor.formatting import number
-
-HELD = {True: "holds", False: "does not hold", None: "cannot be told"}
+from raptor.formatting import HELD, number
+from raptor.printing import print_files
 
 
 def print_dynamics(console: Console, result: dict[str, Any], out: Path | None) -> None:
@@ -33,7 +32,7 @@ def print_dynamics(console: Console, result: dict[str, Any], out: Path | None) -
     print_claims(console, result["claims"])
     if result["against"] is not None:
         _print_distances(console, result["against"]["distances"])
-    _print_files(console, result, out)
+    print_files(console, out, result["figures"])
 
 
 def print_claims(console: Console, claims: list[dict[str, Any]]) -> None:
@@ -59,13 +58,6 @@ def _print_distances(console: Console, distances: dict[str, Any]) -> None:
         console.print("a second --against, of another seed, shows how far two surrogates are apart from each other")
 
 
-def _print_files(console: Console, result: dict[str, Any], out: Path | None) -> None:
-    if out is not None:
-        console.print(f"result: {escape(str(out / 'result.json'))}")
-        for figure in result["figures"]:
-            console.print(f"figure: {escape(str(out / figure))}")
-
-
 def print_interventions(console: Console, result: dict[str, Any], out: Path | None) -> None:
     own = result["untouched"]
     title = f"{result['measure']} with layers changed, n = {result['images']:,} images \\[95% interval]; untouched: "
@@ -86,7 +78,7 @@ def print_interventions(console: Console, result: dict[str, Any], out: Path | No
                 ]
             table.add_row(name, n, *cells)
     console.print(table)
-    _print_files(console, result, out)
+    print_files(console, out, result["figures"])
 
 
 def _effect(effect: dict[str, Any] | None) -> str:

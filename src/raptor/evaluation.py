@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from raptor.accuracy import head_and_label, no_accuracy
 from raptor.complexity import count_flops, count_parameters
 from raptor.data.batch import Batch
 from raptor.display import Displayed
-from raptor.errors import DataError
 from raptor.fidelity_by_layer import Fidelity, trajectory_fidelity
-from raptor.flow import DepthFlow, is_right, last_state, layers_of, pixels_of
+from raptor.flow import DepthFlow, Head, is_right, last_state, layers_of, pixels_of
 from raptor.levin import FULL, fewest_bits, levin_bits
 from raptor.models.surrogate import Surrogate
 from raptor.resampling import BinnedMean, percentile_interval
@@ -109,8 +109,8 @@ def fidelity(surrogate: Surrogate, images: Iterable[Any], seed: int = 0) -> Eval
     """
     by_layer = trajectory_fidelity(surrogate.teacher, surrogate, images, surrogate.phases, seed)
     first = next(iter(images))
-    pixels = first.pixels if isinstance(first, Batch) else first
-    reason = _no_accuracy(surrogate, first, images)
+    (pixels,) = pixels_of([first])
+    reason = no_accuracy(surrogate, first, getattr(images, "classes", None))
     flops = {name: count_flops(flow, pixels[:1]) for name, flow in _both(surrogate).items()}
     parameters = {
         "surrogate": count_parameters(surrogate.raptor),
@@ -126,20 +126,6 @@ def fidelity(surrogate: Surrogate, images: Iterable[Any], seed: int = 0) -> Eval
     )
 
 
-@torch.no_grad()
-def _no_accuracy(surrogate: Surrogate, first: Any, images: Iterable[Any]) -> str | None:
-    """Return why there is no accuracy to measure, or None where there is one."""
-    if surrogate.head is None:
-        return "the model has no classifier"
-    if not isinstance(first, Batch) or first.label is None or bool((first.label < 0).any()):
-        return "the images have no labels"
-    classes = getattr(images, "classes", None)
-    n = surrogate.head(surrogate.embed(first.pixels[:1])).shape[1]
-    if classes is not None and len(classes) != n:
-        return f"the classifier has {n} classes, the images {len(classes)}"
-    return None
-
-
 def _both(surrogate: Surrogate) -> dict[str, DepthFlow]:
     return {"surrogate": surrogate, "teacher": surrogate.teacher}
 
@@ -147,17 +133,14 @@ def _both(surrogate: Surrogate) -> dict[str, DepthFlow]:
 @torch.no_grad()
 def accuracies(surrogate: Surrogate, batches: Iterable[Batch], seed: int = 0) -> Correct:
     """Count in one pass how often the teacher, the surrogate and every stitched flow are right."""
-    teacher, head = surrogate.teacher, surrogate.head
-    if head is None:
-        raise DataError("this model has no classifier, so that there is no accuracy to measure; give it one with head=")
+    teacher = surrogate.teacher
     ends = [span[-1] for span in surrogate.phases.ranges]
     right: dict[Any, BinnedMean] = {name: BinnedMean() for name in ("teacher", *ends)}
     n_classes = 0
     for batch in batches:
-        if batch.label is None:
-            raise DataError("these images have no labels, so that there is no accuracy to measure")
+        head, label = head_and_label(surrogate, batch)
 
-        def count(name: Any, last: Tensor, label: Tensor = batch.label) -> int:
+        def count(name: Any, last: Tensor, head: Head = head, label: Tensor = label) -> int:
             logits = head(last)
             right[name].add(is_right(logits, label))
             return logits.shape[1]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d, normalize
 
+from raptor.dynamics.principal import principal_of
 from raptor.flow import DepthFlow, layers_of
 
 MOST_SIDE = 16  # patches; larger grids are averaged
@@ -55,27 +56,19 @@ def depth_film(flows: Mapping[str, DepthFlow], pixels: Float[Tensor, "images 3 h
     most = min(MOST_SIDE, int((BUDGET / (len(flows) * len(pixels) * (depth + 1))) ** 0.25))
     found = {name: _patches(flow, pixels, max(1, most)) for name, flow in flows.items()}
     first = next(iter(found.values()))
-    centre, components, explained = principal(first.flatten(0, -2))
-    low, high = torch.quantile((first.flatten(0, -2) - centre) @ components.T, torch.tensor(ENDS, dtype=first.dtype), 0)
+    rows = first.flatten(0, -2)
+    centre = rows.mean(dim=0)
+    along = principal_of(centre, (rows - centre).T @ (rows - centre))
+    low, high = torch.quantile(along(rows), torch.tensor(ENDS, dtype=first.dtype), 0)
     colours, cosines = {}, {}
     for name, patches in found.items():
-        shown = ((patches - centre) @ components.T - low) / (high - low).clamp(min=torch.finfo(first.dtype).tiny)
+        shown = (along(patches) - low) / (high - low).clamp(min=torch.finfo(first.dtype).tiny)
         colours[name] = (shown.clamp(0, 1) * 255).round().to(torch.uint8).numpy()
         flat = patches.flatten(2, 3)
         cosines[name] = (flat @ flat.transpose(-1, -2) * STEPS).round().to(torch.int8).numpy()
     others = {name: patches for name, patches in found.items() if patches is not first}
     apart = {name: (1 - (patches * first).sum(dim=-1)).float().numpy() for name, patches in others.items()}
-    return Film(colours, cosines, apart, explained)
-
-
-def principal(rows: Float[Tensor, "n width"]) -> tuple[Tensor, Float[Tensor, "3 width"], list[float]]:
-    """Return the mean, three directions of most variance, and their shares of it; signs are fixed."""
-    centre = rows.mean(dim=0)
-    values, vectors = torch.linalg.eigh((rows - centre).T @ (rows - centre))
-    components = vectors[:, -3:].flip(1).T
-    largest = components.gather(1, components.abs().argmax(dim=1, keepdim=True))
-    shares = (values[-3:].flip(0) / values.sum()).tolist()
-    return centre, components * largest.sign(), shares
+    return Film(colours, cosines, apart, along.explained)
 
 
 def _patches(flow: DepthFlow, pixels: Tensor, most: int) -> Float[Tensor, "images layers rows columns width"]:

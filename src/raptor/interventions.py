@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from raptor.accuracy import no_accuracy
 from raptor.flow import DepthFlow, is_right, last_state, layers_of, pixels_of
 from raptor.phases import Phases
 from raptor.resampling import BinnedMean, percentile_interval
@@ -84,7 +85,7 @@ def intervene(
     flow
         Teacher or surrogate.
     images
-        With labels, accuracy is measured too, where the flow has a head.
+        With labels on all, accuracy is measured too, where the flow has a head for their classes.
     phases
         Which layers belong together.
     most
@@ -105,26 +106,21 @@ def intervene(
     orders = {order for choice in drawn for order in choice.intra + choice.inter}
     own = tuple(range(flow.depth))
     means = {order: BinnedMean() for order in sorted(orders | {own})}
-    labelled, classes = False, getattr(images, "classes", None)
+    labelled, classes = True, getattr(images, "classes", None)
     for batch in images:
-        (pixels,), label = pixels_of([batch]), getattr(batch, "label", None)
+        (pixels,) = pixels_of([batch])
         states = [states for _, states in layers_of(flow, flow.embed(pixels))]
-        labelled = label is not None and answers(flow, states[-1], classes)
+        labelled = labelled and no_accuracy(flow, batch, classes) is None  # of all batches, or of none
         for order, mean in means.items():
             rewired = Rewired(flow, order)
             start = min(rewired.unchanged, rewired.depth)
             last = last_state(rewired, states[start], start)
-            mean.add(_measured(flow, last, states[-1], label if labelled else None))
+            mean.add(_measured(flow, last, states[-1], batch.label if labelled else None))
     contrasts = {
         name: {n: _contrast(choice, means, labelled, seed) for n, choice in by_n.items()}
         for name, by_n in experiments.items()
     }
     return contrasts, _effect([means[own]], labelled, seed)
-
-
-def answers(flow: DepthFlow, last: Tensor, classes: Sequence[str] | None) -> bool:
-    """Whether a flow's own classifier knows the classes of the images."""
-    return flow.head is not None and (classes is None or flow.head(last[:1]).shape[1] == len(classes))
 
 
 def _measured(flow: DepthFlow, last: Tensor, truth: Tensor, label: Tensor | None) -> Float[Tensor, "batch 2"]:

@@ -11,10 +11,10 @@ from markupsafe import Markup, escape
 from raptor.dynamics.survey import Dynamics
 from raptor.dynamics_claims import claims
 from raptor.evaluation import Evaluation
+from raptor.formatting import HELD
 from raptor.phase_result import describe_phases
 from raptor.probes.probe import Probed
 from raptor.reporting import layer_figures, phase_figures
-from raptor.reporting.tables import HOLDS
 from raptor.run import to_json
 from raptor.selection import FoundPhases
 
@@ -41,7 +41,7 @@ def _fidelity(result: Evaluation) -> str:
 
 @html.register
 def _dynamics(result: Dynamics) -> str:
-    rows = [[claim["text"], HOLDS[claim["held"]], claim["evidence"]] for claim in claims(result)]
+    rows = [[claim["text"], HELD[claim["held"]], claim["evidence"]] for claim in claims(result)]
     figure = layer_figures.by_layer(result.curves["speed"], "Angular speed", "radians", layer_figures.STEPS)
     return _table(["the paper", "here", "evidence"], rows) + _drawn(figure.chart)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,20 @@ from rich.markup import escape
 from rich.table import Table
 
 from raptor.formatting import number
+
+
+def print_files(console: Console, out: Path | None, figures: Sequence[str] = ()) -> None:
+    """Say where a result and its figures are, where they were kept."""
+    if out is not None:
+        console.print(f"result: {escape(str(out / 'result.json'))}")
+        for figure in figures:
+            console.print(f"figure: {escape(str(out / figure))}")
+
+
+def print_damaged(console: Console, damaged: list[dict[str, Any]]) -> None:
+    """Say which images were skipped, and why."""
+    for damage in damaged:
+        console.print(f"skipped: {escape(damage['path'])} ({escape(damage['reason'])})")
 
 
 def print_inspection(console: Console, result: dict[str, Any], out: Path | None) -> None:
@@ -23,10 +38,7 @@ def print_inspection(console: Console, result: dict[str, Any], out: Path | None)
         console.print(f"note: {escape(note)}")
     if "norm" in result:
         _print_norms(console, result)
-    if out is not None:
-        console.print(f"result: {escape(str(out / 'result.json'))}")
-        for figure in result.get("figures", []):
-            console.print(f"figure: {escape(str(out / figure))}")
+    print_files(console, out, result.get("figures", []))
 
 
 def _print_norms(console: Console, result: dict[str, Any]) -> None:
@@ -39,8 +51,7 @@ def _print_norms(console: Console, result: dict[str, Any]) -> None:
             cells.append(f"{mean} \\[{least}, {most}]")
         table.add_row(str(layer), *cells)
     console.print(table)
-    for damage in result["damaged"]:
-        console.print(f"skipped: {escape(damage['path'])} ({escape(damage['reason'])})")
+    print_damaged(console, result["damaged"])
 
 
 def print_training(console: Console, result: dict[str, Any], out: Path | None) -> None:
@@ -86,10 +97,7 @@ def print_fidelity(console: Console, result: dict[str, Any], out: Path | None) -
         console.print(f"{name}: {cost['surrogate']:,}, {cost['ratio']:.3f} of the teacher's")
     if "runtime_ratio" in result:
         console.print(f"runtime: {result['runtime_ratio']:.3f} of the teacher's")
-    if out is not None:
-        console.print(f"result: {escape(str(out / 'result.json'))}")
-        for figure in result["figures"]:
-            console.print(f"figure: {escape(str(out / figure))}")
+    print_files(console, out, result["figures"])
 
 
 def print_export(console: Console, result: dict[str, Any], out: Path | None) -> None:
@@ -121,12 +129,9 @@ def print_phases(console: Console, result: dict[str, Any], out: Path | None) -> 
         console.print(table)
         for sentence in body["words"]:
             console.print(escape(sentence))
-        for damage in body.get("damaged", []):
-            console.print(f"skipped: {escape(damage['path'])} ({escape(damage['reason'])})")
-    if out is not None:
-        console.print(f"result: {escape(str(out / 'result.json'))}")
-        for figure in [*result.get("figures", []), *(f for body in result.get("models", []) for f in body["figures"])]:
-            console.print(f"figure: {escape(str(out / figure))}")
+        print_damaged(console, body.get("damaged", []))
+    figures = [*result.get("figures", []), *(figure for body in result.get("models", []) for figure in body["figures"])]
+    print_files(console, out, figures)
 
 
 def print_doctor(console: Console, result: dict[str, Any]) -> None:

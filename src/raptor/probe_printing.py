@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from raptor.formatting import number
+from raptor.printing import print_damaged, print_files
 
 
 def print_probe(console: Console, result: dict[str, Any], out: Path | None) -> None:
@@ -32,10 +33,8 @@ def print_probe(console: Console, result: dict[str, Any], out: Path | None) -> N
         )
         for note in body["notes"]:
             console.print(f"note: {escape(note)}")
-    for damage in result["damaged"]:
-        console.print(f"skipped: {escape(damage['path'])} ({escape(damage['reason'])})")
-    if out is not None:
-        console.print(f"result: {escape(str(out / 'result.json'))}")
+    print_damaged(console, result["damaged"])
+    print_files(console, out)
 
 
 def print_table1(console: Console, result: dict[str, Any], out: Path | None) -> None:
@@ -52,10 +51,7 @@ def print_table1(console: Console, result: dict[str, Any], out: Path | None) -> 
     console.print(quoted)
     for note in result["notes"]:
         console.print(f"note: {escape(note)}")
-    if out is not None:
-        console.print(f"result: {escape(str(out / 'result.json'))}")
-        for figure in result["figures"]:
-            console.print(f"figure: {escape(str(out / figure))}")
+    print_files(console, out, result["figures"])
 
 
 def _with_share(row: dict[str, Any], metric: str) -> str:

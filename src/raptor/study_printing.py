@@ -10,13 +10,12 @@ from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 
-from raptor.dynamics_printing import HELD
+from raptor.formatting import HELD, cells
+from raptor.printing import print_files
 
 
 def print_study(console: Console, result: dict[str, Any], out: Path | None) -> None:
-    rows = [
-        {key: value for key, value in row.items() if not isinstance(value, (list, dict))} for row in result["summary"]
-    ]
+    rows = cells(result["summary"])
     if rows:
         title = f"{result['study']} ({result['size']['name']}), n = {result['images']:,} held-out images"
         shown = _as_wide_as(console, rows, title)
@@ -28,8 +27,7 @@ def print_study(console: Console, result: dict[str, Any], out: Path | None) -> N
     for job in result["jobs"]:
         if job["failed"] is not None:
             console.print(escape(f"failed: {job['job']} ({job['failed']})"))
-    if out is not None:
-        console.print(f"result: {escape(str(out / result['study'] / 'result.json'))}")
+    print_files(console, None if out is None else out / result["study"])
 
 
 def _as_wide_as(console: Console, rows: list[dict[str, Any]], title: str) -> Table:

@@ -9,13 +9,14 @@ from rich.console import Console
 
 from raptor.commands.fidelity import draw_fidelity
 from raptor.commands.inspecting import LOOK
+from raptor.commands.resuming import check_fresh
 from raptor.data import HELD_OUT, Images, data_for, load_images, parse_source, training_split
 from raptor.data.scene_images import SceneImages
-from raptor.errors import DataError, OptionError, OutputError, ResumeError
+from raptor.errors import DataError, OptionError
 from raptor.evaluation import fidelity
 from raptor.fidelity_by_layer import FEWEST
 from raptor.fidelity_result import describe_fidelity
-from raptor.files import read_json, replacing
+from raptor.files import replacing
 from raptor.hub import silence
 from raptor.model_card import model_card
 from raptor.models.pretrained import standalone
@@ -29,8 +30,7 @@ from raptor.processes import is_first_process
 from raptor.progress import Bar, Tracked, track
 from raptor.run import Run, plain, versions
 from raptor.selection import find_phases
-from raptor.training import checkpoint
-from raptor.training.distill import distill
+from raptor.training.distill import STAGES, distill
 from raptor.training.recipes import BATCH_SIZE, Distillation, distillation_named
 from raptor.training.states_cache import open_states
 from raptor.training.workers import Launch
@@ -83,7 +83,7 @@ def distill_model(
         eval_images=eval_images, weights=weights, head=head, cache=cache, **loading,
     )  # fmt: skip
     with Run("distill", config, common.out, common.seed) as run:
-        _check_fresh(common.out, resume, {**plain(config), "seed": common.seed})
+        check_fresh(common.out, resume, {**plain(config), "seed": common.seed}, STAGES)
         kept_states = None if cache is None else open_states(cache, teacher, pictures, common.announce)
         run.begin()
         found = given or _found(teacher, source, split, k, common, loading)
@@ -155,7 +155,7 @@ def distill_with_bar(
     with Bar(_seen(chosen), f"surrogate {phases}", progress) as bar:
 
         def watch(stage: str, line: dict[str, float]) -> None:
-            done = chosen.apart.steps * (stage == "stage2") + int(line["step"])
+            done = chosen.apart.steps * (stage == STAGES[1]) + int(line["step"])
             bar.move(done * batch, f"{stage} loss {line['loss']:.4f}")
 
         return distill(teacher, pictures, phases, chosen, watch=watch, **training)
@@ -182,41 +182,3 @@ def save_surrogate(surrogate: Surrogate, out: Path | None, provenance: dict[str,
     with silence(), replacing(out / "model") as folder:
         model.save_pretrained(folder)
         (folder / "README.md").write_text(model_card(model.config), encoding="utf-8")
-
-
-# Options that a run may go on with in another form: they say where it runs and what is reported after it.
-FREE = {"device", "eval_images", "cache"}
-
-
-def _check_fresh(out: Path | None, resume: bool, config: dict[str, Any]) -> None:
-    """Refuse to train over a run that is there, unless it is to go on with the options that it was started with."""
-    if out is None or not (out / "stage1" / "checkpoint.pt").exists():
-        return
-    if not resume:
-        raise OutputError(f"{str(out)!r} holds a training already: go on with --resume, or use another --out")
-    check_same(out, config)
-    for stage in ("stage1", "stage2"):
-        checkpoint.check(out / stage)
-
-
-def check_same(out: Path, config: dict[str, Any]) -> None:
-    """Raise where a directory holds a run that was started with other options; name the first that differs."""
-    try:
-        before = read_json(out / "config.json")
-    except (OSError, ValueError):
-        before = None
-    if not isinstance(before, dict):
-        return  # nothing was begun; and a checkpoint itself knows what it was started with
-    before, now = _flat(before), _flat(config)
-    for key in sorted(set(now) - FREE):
-        if before.get(key) != now[key]:
-            raise ResumeError(
-                f"{str(out)!r} was started with {key} = {before.get(key)!r}, not {now[key]!r}; resume with the same "
-                "options, or use another --out"
-            )
-
-
-def _flat(config: dict[str, Any]) -> dict[str, Any]:
-    """Return options of options as options: what stands in `recipe` and `launch`."""
-    inner = [value for value in config.values() if isinstance(value, dict)]
-    return {key: value for options in (config, *inner) for key, value in options.items() if not isinstance(value, dict)}

@@ -6,10 +6,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from raptor.accuracy import no_accuracy
 from raptor.data import data_for, load_images
 from raptor.data.images import Images
 from raptor.data.scene_images import SceneImages
-from raptor.interventions import Contrast, Effect, answers, intervene
+from raptor.interventions import Contrast, Effect, intervene
 from raptor.models.teachers import load_teacher
 from raptor.models.teachers.teacher import Teacher
 from raptor.options import Common
@@ -48,9 +49,7 @@ def change_layers(
 ) -> dict[str, Any]:
     """Run all experiments on one model and draw them."""
     found, own = intervene(teacher, Tracked(pictures, "interventions", common.progress), phases, most, common.seed)
-    first = next(iter(pictures))
-    known = first.label is not None and answers(teacher, teacher.embed(first.pixels[:1]), pictures.classes)
-    measured = "accuracy" if known else "cosine"
+    measured = "accuracy" if no_accuracy(teacher, next(iter(pictures)), pictures.classes) is None else "cosine"
     seen = len(pictures) - len(pictures.damaged)
     return {
         "phases": str(phases),

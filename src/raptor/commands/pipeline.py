@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from raptor.commands.distilling import check_same, distill_model
+from raptor.commands.distilling import distill_model
 from raptor.commands.dynamics import dynamics_of
 from raptor.commands.fidelity import fidelity_of
 from raptor.commands.filming import film, film_images
@@ -19,6 +19,7 @@ from raptor.commands.phases import phases_of_models
 from raptor.commands.presets import PRESETS, Preset
 from raptor.commands.probing import probe_model
 from raptor.commands.reporting import PAGE, answers, write_page
+from raptor.commands.resuming import check_same
 from raptor.data import data_for, load_images, parse_source
 from raptor.errors import OptionError, OutputError, PipelineError, RaptorError, one_line
 from raptor.files import discard
@@ -27,6 +28,8 @@ from raptor.models.teachers import SHIPPED_SURROGATES, load_teacher
 from raptor.options import Common
 from raptor.probes.plan import Plan
 from raptor.run import Run, plain, read_result
+from raptor.training import checkpoint
+from raptor.training.distill import STAGES
 
 
 def run_pipeline(
@@ -197,7 +200,7 @@ class _Pipeline:
             recipe={"name": "default", "steps": preset.steps, "lr": None, "muon_lr": None, "kind": None},
             launch={"precision": "no", "accumulate": 1, "recompute": False, "trackers": ()},
             eval_data=None, eval_images=preset.images, weights=self.weights, head=None,
-            resume=(folder / "stage1" / "checkpoint.pt").exists(), cache=None, loading=self.loading,
+            resume=(folder / STAGES[0] / checkpoint.NAME).exists(), cache=None, loading=self.loading,
         )  # fmt: skip
 
     def _fidelity(self, source: str, folder: Path) -> None:

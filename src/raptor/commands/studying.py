@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from raptor.commands.distilling import check_same
+from raptor.commands.resuming import check_same
 from raptor.commands.study_plan import plan_study
 from raptor.commands.training import training_preprocessing
 from raptor.data import parse_source
@@ -14,6 +14,7 @@ from raptor.data.three_sets import check_classes
 from raptor.device import resolve_device
 from raptor.errors import OptionError, OutputError
 from raptor.files import discard
+from raptor.formatting import cells
 from raptor.options import Common
 from raptor.run import Run, plain
 from raptor.studies import STUDIES
@@ -93,4 +94,4 @@ def _draw(run: Run, name: str, summary: Summary) -> list[str]:
     from raptor.reporting import drawing, study_figures
 
     chart = study_figures.DRAWN[name](summary.rows)
-    return [drawing.save(chart, run, name, study_figures.table(summary.rows))]
+    return [drawing.save(chart, run, name, cells(summary.rows))]

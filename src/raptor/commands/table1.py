@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 
-from raptor.commands.distilling import check_same, distill_model
+from raptor.commands.distilling import distill_model
 from raptor.commands.probing import check_eigen, probe_with_bars
+from raptor.commands.resuming import check_same
 from raptor.complexity import count_parameters
 from raptor.data import data_for, parse_source
 from raptor.data.three_sets import ThreeSets, load_three_sets

@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 from raptor.accuracy import top1
-from raptor.commands.distilling import check_same
+from raptor.commands.resuming import check_fresh
 from raptor.complexity import count_parameters
 from raptor.data import HELD_OUT, load_images, parse_source, scene_layout, scenes, training_split
 from raptor.data.three_sets import check_classes
-from raptor.errors import OptionError, OutputError
+from raptor.errors import OptionError
 from raptor.models.store import save_vit
 from raptor.models.teachers import load_teacher
 from raptor.models.vit import ViTConfig
@@ -19,7 +19,6 @@ from raptor.preprocessing import Preprocessing
 from raptor.processes import is_first_process
 from raptor.progress import Bar, track
 from raptor.run import Run, plain
-from raptor.training import checkpoint
 from raptor.training.recipe import Recipe
 from raptor.training.vit import Augmentation, train_vit
 
@@ -62,7 +61,7 @@ def train_model(
               **loading}  # fmt: skip
     first = is_first_process()
     with Run("train", config, common.out, common.seed) as run:
-        _check_fresh(run, resume)
+        check_fresh(run.out, resume, {**plain(config), "seed": common.seed})
         run.begin()
         seen = recipe["steps"] * recipe["batch_size"]
         with Bar(seen, "training", common.progress) as bar:
@@ -103,13 +102,3 @@ def training_preprocessing(source: str, size: int) -> Preprocessing:
     if source == "scenes":
         return Preprocessing((size, size), None, mean=scenes.MEAN, std=scenes.STD, source="the scenes' mean and spread")
     return Preprocessing((size, size), (size, size), source="resized to the ViT's own size, ImageNet's mean and spread")
-
-
-def _check_fresh(run: Run, resume: bool) -> None:
-    """Refuse to train over a run that is there, unless it is to go on and can."""
-    if run.out is None or not (run.out / checkpoint.NAME).exists():
-        return
-    if not resume:
-        raise OutputError(f"{str(run.out)!r} holds a training already: go on with --resume, or use another --out")
-    check_same(run.out, {**plain(run.config), "seed": run.seed})
-    checkpoint.check(run.out)

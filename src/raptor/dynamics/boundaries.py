@@ -48,7 +48,7 @@ def boundary_test(speed: Sequence[float], phases: Phases) -> BoundaryTest | None
     """
     phases.check_depth(len(speed))
     steps = range(1, len(speed))
-    cuts = tuple(span[-1] for span in phases.ranges[:-1])
+    cuts = phases.boundaries
     if not cuts or len(cuts) == len(steps):
         return None
     own = sum(speed[step] for step in cuts)

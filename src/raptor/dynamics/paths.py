@@ -6,36 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from raptor.dynamics.motion import Motion
+from raptor.dynamics.principal import Principal, principal_of
 
-COMPONENTS = 3
 EXAMPLES = 60  # paths of single images that are kept
-
-
-@dataclass(frozen=True)
-class Principal:
-    """Principal directions of unit group means of all layers and images.
-
-    Parameters
-    ----------
-    centre
-        Their mean.
-    components
-        Rows, the direction of most variance first.
-    explained
-        Share of the variance along each.
-    """
-
-    centre: Float[Tensor, " width"]
-    components: Float[Tensor, "components width"]
-    explained: list[float]
-
-    def __call__(self, states: Float[Tensor, "*shape width"]) -> Float[Tensor, "*shape components"]:
-        """Return the coordinates of states."""
-        return (states - self.centre) @ self.components.T
 
 
 class PrincipalMeasure:
@@ -56,16 +32,11 @@ class PrincipalMeasure:
 
     def result(self) -> dict[str, Principal]:
         """Return the directions of each group."""
-        return {group: self._principal(group) for group in self.first}
-
-    def _principal(self, group: str) -> Principal:
-        centre = self.first[group] / self.n
-        values, vectors = torch.linalg.eigh(self.second[group] / self.n - torch.outer(centre, centre))
-        values, vectors = values.flip(0).clamp(min=0), vectors.flip(1)
-        # An eigenvector has no sign of its own: the largest entry is made positive.
-        signs = vectors.gather(0, vectors.abs().argmax(dim=0, keepdim=True)).sign()
-        shares = (values / values.sum())[:COMPONENTS]
-        return Principal(centre, (vectors * signs).T[:COMPONENTS], shares.tolist())
+        found = {}
+        for group, total in self.first.items():
+            centre = total / self.n
+            found[group] = principal_of(centre, self.second[group] / self.n - torch.outer(centre, centre))
+        return found
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from torch.utils.checkpoint import checkpoint
 
 from raptor.errors import UnsupportedModelError
 from raptor.models.depth_scale import DepthScale, Scaled, Target, scaled
-from raptor.models.vit import Attention, LayerScale
+from raptor.models.layers import Attention, LayerScale
 from raptor.phases import Phases
 
 Tokens = Float[Tensor, "batch tokens width"]

@@ -30,7 +30,7 @@ COMPARED = {
 def figures(found: Dynamics, name: str, classes: Sequence[str] | None = None) -> dict[str, Figure]:
     """Draw one model."""
     values = found.curves
-    ends = [] if found.phases is None else [span[-1] for span in found.phases.ranges[:-1]]
+    ends = () if found.phases is None else found.phases.boundaries
     floor = [{"group": group, "value": value} for group, value in found.coherence_floor.items()]
     drawn = {
         "trajectories": trajectories(found.paths, classes, f"Trajectories on the sphere: {name}"),

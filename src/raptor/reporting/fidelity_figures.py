@@ -19,7 +19,7 @@ def by_group(found: Fidelity, phases: Phases, title: str) -> alt.HConcatChart:
     """Draw both measures of each token group with phase boundaries, each with the least that it must beat."""
     groups = [group for group in found.mean["r2"] if group != "all"]
     colours = [*(GROUP_COLOURS[group] for group in groups), STILL_COLOUR]
-    cuts = alt.Chart(alt.Data(values=[{"cut": span[-1] + 0.5} for span in phases.ranges[:-1]]))
+    cuts = alt.Chart(alt.Data(values=[{"cut": layer + 0.5} for layer in phases.boundaries]))
     panels = []
     for measure, least, name in (("r2", "r2_identity", STILL), ("pearson2", "pearson2_shuffled", OTHER)):
         rows = [row for group in groups for row in _rows(found, measure, group, group)]

@@ -15,7 +15,7 @@ from raptor import __version__
 from raptor.errors import OutputError, one_line
 from raptor.matrix import MOST_LAYERS
 from raptor.reporting import tables
-from raptor.reporting.answer import answer, did_not_hold
+from raptor.reporting.answer import answer, did_not_hold, measured, surrogates
 from raptor.reporting.captions import CAPTIONS, LINKED, SECTIONS
 from raptor.reporting.collect import Drawn, Piece, Subject, bodies, is_own, listed
 from raptor.reporting.depth_figure import linked
@@ -77,11 +77,11 @@ def _asset(name: str) -> str:
 def _subject(subject: Subject, identity: str, data: dict[str, Any]) -> dict[str, Any]:
     sections = {name: Section(name, title) for name, title in SECTIONS.items()}
     missing = subject.missing  # what is found to be missing here is added to what was
-    measured = {(piece.verb, drawn.name) for piece in subject.pieces for drawn in piece.figures}
+    known = {(piece.verb, drawn.name) for piece in subject.pieces for drawn in piece.figures}
     for at, piece in enumerate(subject.pieces):
         own = f"{identity}-{at}-{piece.folder.name}".replace(" ", "-")
         for drawn in [*linked_figures(piece, missing), *piece.figures]:
-            again = any((verb, drawn.name) in measured for verb in AGAIN.get(piece.verb, ()))
+            again = any((verb, drawn.name) in known for verb in AGAIN.get(piece.verb, ()))
             if drawn.name not in LINKED and not again:
                 missing += _place(drawn, own, sections, data)
         if piece.verb == "film":
@@ -180,11 +180,11 @@ def _beside(subjects: Sequence[Subject]) -> Table:
     """Return the models of a page in one table."""
     rows = []
     for subject in subjects:
-        phases, worth = subject.of("phases"), subject.of("fidelity") or subject.of("distill")
+        phases, worth = subject.of("phases"), surrogates(subject)
         cells: list[Any] = [subject.title]
         for key in ("layers", "verdict", "k", "phases"):
             cells.append(number(phases[0], key) if phases else "")
-        at = "fidelity/" if worth and worth[0].verb == "distill" else ""
+        at = measured(worth[0]) if worth else ""
         for key, form in ((f"{at}r2/all/-1", ".3f"), (f"{at}recovered", ".1%")):
             try:
                 cells.append(number(worth[0], key, form) if worth else "")

@@ -8,6 +8,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from raptor.formatting import cells
 from raptor.phases import Phases
 from raptor.reporting.drawing import PALETTE
 from raptor.reporting.phase_figures import Panel, side_by_side
@@ -16,19 +17,14 @@ PANEL = 220  # pixels
 Rows = list[dict[str, Any]]
 
 
-def table(rows: Rows) -> Rows:
-    """Return the rows without what is a matrix, a list or a tree: what fits into cells."""
-    return [{key: value for key, value in row.items() if not isinstance(value, (list, dict))} for row in rows]
-
-
 def _points(rows: Rows, x: str, y: str, x_title: str, y_title: str, **more: Any) -> alt.Chart:
     return (
-        alt.Chart(alt.Data(values=table(rows)))
+        alt.Chart(alt.Data(values=cells(rows)))
         .mark_point(filled=True, size=60)
         .encode(
             x=alt.X(f"{x}:Q", title=x_title, scale=alt.Scale(zero=False, padding=12)),
             y=alt.Y(f"{y}:Q", title=y_title, scale=alt.Scale(zero=False)),
-            tooltip=[alt.Tooltip(f"{name}:N") for name in table(rows)[0]],
+            tooltip=[alt.Tooltip(f"{name}:N") for name in cells(rows)[0]],
             **more,
         )
         .properties(width=PANEL, height=PANEL)

@@ -7,11 +7,11 @@ from typing import Any
 
 from markupsafe import Markup
 
+from raptor.formatting import HELD
 from raptor.reporting.answer import measured, name_of, surrogates
 from raptor.reporting.collect import Piece, Subject
 from raptor.reporting.numbers import interval, number
 
-HOLDS = {True: "holds", False: "does not hold", None: "cannot be told"}
 METRICS = {
     "classify": {"top1": ".1%", "top5": ".1%"},
     "segment": {"miou": ".3f", "pixel_accuracy": ".1%"},
@@ -64,7 +64,7 @@ def probes(subject: Subject) -> Table:
 def claims(subject: Subject) -> Table:
     """Return what the paper says of dynamics, and what is seen here."""
     rows = [
-        (claim["text"], HOLDS[claim["held"]], claim["evidence"])
+        (claim["text"], HELD[claim["held"]], claim["evidence"])
         for piece in subject.of("dynamics")
         for claim in piece.result.get("claims", [])
     ]
@@ -74,7 +74,7 @@ def claims(subject: Subject) -> Table:
 def studies(subject: Subject) -> Table:
     """Return the claims of studies."""
     rows = [
-        (piece.result["study"], piece.result["claim"]["text"], HOLDS[piece.result["claim"]["held"]],
+        (piece.result["study"], piece.result["claim"]["text"], HELD[piece.result["claim"]["held"]],
          piece.result["claim"]["evidence"])
         for piece in subject.of("study")
     ]  # fmt: skip

@@ -9,16 +9,18 @@ from typing import Any
 import altair as alt
 
 from raptor.reporting.drawing import HEIGHT, WIDTH
+from raptor.training.distill import STAGES
+from raptor.training.loop import METRICS
 
-STAGES = {"stage1": "blocks apart", "stage2": "blocks joined"}
+NAMES = ("blocks apart", "blocks joined")
 KEPT = 200  # points a stage that a figure shows
 
 
 def logged(out: Path) -> list[dict[str, Any]]:
     """Return the logs of both stages of a distillation, thinned to what a figure can show."""
     rows = []
-    for stage, name in STAGES.items():
-        file = out / stage / "metrics.jsonl"
+    for stage, name in zip(STAGES, NAMES, strict=True):
+        file = out / stage / METRICS
         lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
         for line in lines[:: max(1, len(lines) // KEPT)]:
             rows.append({"stage": name, **{key: line[key] for key in ("step", "loss", "seconds")}})

@@ -11,7 +11,7 @@ from typing import Any
 from filelock import FileLock
 
 from raptor.errors import OutputError, ResumeError, one_line
-from raptor.files import read_json, writing
+from raptor.files import LOCK, read_json, writing
 from raptor.run import plain, to_json
 
 Results = dict[str, dict[str, Any]]
@@ -126,7 +126,7 @@ def once(file: Path, about: dict[str, Any], work: Callable[[], dict[str, Any]]) 
         except OSError as error:
             raise OutputError(f"cannot write to {str(own)!r}: {error.strerror or error}") from error
         # Another study of this directory may be at a model that both share: wait for it.
-        with FileLock(own / ".lock"):
+        with FileLock(own / LOCK):
             if (kept := _read(file)) is None:
                 began = time.perf_counter()
                 result = plain(work())

@@ -30,7 +30,8 @@ from raptor.probes.run import probe
 from raptor.run import to_json
 from raptor.studies.jobs import Cost, Job, Results, once
 from raptor.studies.size import Size
-from raptor.training.distill import distill
+from raptor.training import checkpoint
+from raptor.training.distill import STAGES, distill
 from raptor.training.recipe import Recipe
 from raptor.training.recipes import Distillation
 from raptor.training.states_cache import open_states
@@ -128,7 +129,7 @@ def teacher_job(setting: Setting, drop_path: float = 0.0, width: int | None = No
                 save_vit(model, setting.preprocessing, at[step])
 
         model, seconds = train_vit(
-            pictures, vit, recipe, Augmentation(), out, (out / "checkpoint.pt").exists(), setting.device, before=keep
+            pictures, vit, recipe, Augmentation(), out, (out / checkpoint.NAME).exists(), setting.device, before=keep
         )
         save_vit(model, setting.preprocessing, out / "model")
         found = top1(setting.teacher(f"teachers/{out.name}"), setting.held_out())
@@ -180,7 +181,7 @@ def _distilled(setting: Setting, teacher: Teacher, phases: Phases, recipe: Disti
         # Named by its images too: where data was copied anew between two runs, old states are left, not an error.
         name = f"{about['teacher'][:16]}-{pictures.identity[:16]}"
         states = open_states(setting.states / name, teacher, pictures, setting.announce)
-    resume = any((out / stage / "checkpoint.pt").exists() for stage in ("stage1", "stage2"))
+    resume = any((out / stage / checkpoint.NAME).exists() for stage in STAGES)
     return distill(teacher, pictures, phases, recipe, out, resume, cache=states)
 
 

@@ -37,6 +37,7 @@ from raptor.training.workers import Launch, Part
 
 States = Float[Tensor, "batch layers tokens width"]
 
+STAGES = ("stage1", "stage2")  # directories of the two, blocks apart and joined
 SPREAD_IMAGES = 128  # that the variance of the teacher's states is taken from
 
 
@@ -211,4 +212,4 @@ def _stages(
     def stage_2(batch: Batch | States, step: int) -> tuple[Tensor, dict[str, Tensor]]:
         return joined_loss(raptor, truth_of(batch), teacher.layout, joined, spread), {}
 
-    return [("stage1", stage_1, chosen.apart, True), ("stage2", stage_2, chosen.joined, False)]
+    return [(STAGES[0], stage_1, chosen.apart, True), (STAGES[1], stage_2, chosen.joined, False)]
