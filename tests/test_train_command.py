@@ -40,7 +40,7 @@ def test_mistakes_are_told_before_anything_is_trained(call, tables, flat):
         (("--data", "scenes", "--epochs", "inf", "--images", 8), "--epochs"),
         (("--data", "scenes", "--epochs", -1, "--images", 8), "epochs"),
         (("--data", "scenes", "--lr", 0), "learning rates are above 0"),
-        (("--data", "scenes", "--lr", "nan"), "learning rates are above 0"),
+        (("--data", "scenes", "--lr", "nan"), "'--lr'"),
         (("--data", "scenes", "--muon-lr", -1), "muon"),
     ):
         code, printed, err = call("train", *arguments, *SMALL, "--out", out)

@@ -43,9 +43,9 @@ def _run(arguments: list[str]) -> int:
         return stop.exit_code
     except typer.Abort:
         return 130
-    except BrokenPipeError:  # who reads has enough, as `head` does; nothing more can be told
+    except BrokenPipeError:  # who reads has enough, as `head` does; nothing more can be told, as typer has it too
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return 1
     except (RaptorError, usage_error, OSError, RuntimeError, MemoryError) as error:
         if isinstance(error, (OSError, RuntimeError, MemoryError)):
             message = what_happened(error)
