@@ -15,3 +15,4 @@ Data = Annotated[
 ]
 Weights = Annotated[Path | None, typer.Option(help="File with the weights: .safetensors, or .pth of plain tensors.")]
 Head = Annotated[Path | None, typer.Option(help="File with a linear classifier's weight and bias.")]
+EvalData = Annotated[str | None, typer.Option(help="Images to report on; by default the held-out split.")]

@@ -9,7 +9,7 @@ import typer
 
 from raptor import printing
 from raptor.cli.app import app
-from raptor.cli.arguments import Data, Head, Model, Weights
+from raptor.cli.arguments import Data, EvalData, Head, Model, Weights
 from raptor.options import Common, verb
 
 
@@ -41,7 +41,7 @@ def _inspect(
 @verb
 def train(
     data: Annotated[str, typer.Option(help="Labelled images to train on; DATA[:SPLIT], the train split by default.")],
-    eval_data: Annotated[str | None, typer.Option(help="Images to report on; by default the held-out split.")] = None,
+    eval_data: EvalData = None,
     eval_images: Annotated[int, typer.Option(min=1, help="How many of them.")] = 10_000,
     steps: Annotated[int, typer.Option(min=1, help="Optimiser steps.")] = 5000,
     epochs: Annotated[float | None, typer.Option(min=0, help="Passes over the images, instead of --steps.")] = None,

@@ -9,7 +9,7 @@ import typer
 
 from raptor import printing
 from raptor.cli.app import app
-from raptor.cli.arguments import Data, Head, Model, Weights
+from raptor.cli.arguments import Data, EvalData, Head, Model, Weights
 from raptor.options import Common, verb
 
 
@@ -27,7 +27,7 @@ def distill(
     kind: Annotated[str | None, typer.Option(help="Of blocks: teacher, swiglu or gelu.")] = None,
     relax_rank: Annotated[int, typer.Option(min=0, help="Rank of a correction of tied weights for each layer.")] = 0,
     untied: Annotated[bool, typer.Option("--untied", help="Control: each block once, a network of k layers.")] = False,
-    eval_data: Annotated[str | None, typer.Option(help="Images to report on; by default the held-out split.")] = None,
+    eval_data: EvalData = None,
     eval_images: Annotated[int, typer.Option(min=2, help="How many of them.")] = 1000,
     precision: Annotated[str, typer.Option(help="Of matrix products: no (as the weights), bf16 or fp16.")] = "no",
     accumulate: Annotated[int, typer.Option(min=1, help="Parts of a batch, computed one after another.")] = 1,

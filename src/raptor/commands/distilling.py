@@ -35,6 +35,14 @@ from raptor.training.recipes import BATCH_SIZE, Distillation, distillation_named
 from raptor.training.states_cache import open_states
 from raptor.training.workers import Launch
 
+# How a distillation that is a part of another verb is laid out.
+LAUNCH: dict[str, Any] = {"precision": "no", "accumulate": 1, "recompute": False, "trackers": ()}
+
+
+def default_recipe(steps: int) -> dict[str, Any]:
+    """Return the options of the default recipe for a distillation that is a part of another verb."""
+    return {"name": "default", "steps": steps, "lr": None, "muon_lr": None, "kind": None}
+
 
 def distill_model(
     model: str,

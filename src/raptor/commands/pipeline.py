@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from raptor.commands.distilling import distill_model
+from raptor.commands.distilling import LAUNCH, default_recipe, distill_model
 from raptor.commands.dynamics import dynamics_of
 from raptor.commands.fidelity import fidelity_of
 from raptor.commands.filming import film, film_images
@@ -197,8 +197,7 @@ class _Pipeline:
         preset = self.preset
         distill_model(
             self.model, self.data, None, self._cut(), self._options(folder, None, preset.batch_size),
-            recipe={"name": "default", "steps": preset.steps, "lr": None, "muon_lr": None, "kind": None},
-            launch={"precision": "no", "accumulate": 1, "recompute": False, "trackers": ()},
+            recipe=default_recipe(preset.steps), launch=LAUNCH,
             eval_data=None, eval_images=preset.images, weights=self.weights, head=None,
             resume=(folder / STAGES[0] / checkpoint.NAME).exists(), cache=None, loading=self.loading,
         )  # fmt: skip

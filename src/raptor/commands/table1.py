@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from raptor.commands.distilling import distill_model
+from raptor.commands.distilling import LAUNCH, default_recipe, distill_model
 from raptor.commands.probing import check_eigen, probe_with_bars
 from raptor.commands.resuming import check_same
 from raptor.complexity import count_parameters
@@ -179,13 +179,12 @@ def _distilled(
     if common.out is None:
         raise OptionError(f"a surrogate with k = {k} must be distilled first: give --out, or --surrogates DIR")
     out = common.out / f"{'k' if kind == 'surrogate' else 'untied-k'}{k}"
-    options = {"name": "default", "steps": steps, "lr": None, "muon_lr": None, "kind": None}
+    options = default_recipe(steps)
     options |= {"untied": True} if kind == "untied" else {}
     check_same(out, plain({"model": model, "data": data, "k": k, "seed": common.seed, "recipe": options}))
     if not (out / "result.json").exists():
         distill_model(
-            model, data, k, None, replace(common, out=out, images=None), recipe=options,
-            launch={"precision": "no", "accumulate": 1, "recompute": False, "trackers": ()},
+            model, data, k, None, replace(common, out=out, images=None), recipe=options, launch=LAUNCH,
             eval_data=eval_data, eval_images=eval_images, weights=weights, head=head, resume=out.exists(), cache=None,
             loading=loading,
         )  # fmt: skip
