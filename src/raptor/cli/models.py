@@ -26,14 +26,8 @@ def _inspect(
 ) -> None:
     """What is this model: layers, tokens, cost, preprocessing; with --data also its norms by layer."""
     from raptor.commands.inspecting import inspect_model
-    from raptor.run import Run
 
-    config = common.config(model=model, data=data, weights=weights, head=head, **loading)
-    with Run("inspect", config, common.out, common.seed) as run:
-        result = inspect_model(
-            run, model, data, weights=weights, head=head, image_size=common.size, device=common.device,
-            progress=common.progress, batch_size=common.batch, images=common.images, **loading,
-        )  # fmt: skip
+    result = inspect_model(model, data, weights, head, common, loading)
     common.show(result, lambda console: printing.print_inspection(console, result, common.out))
 
 

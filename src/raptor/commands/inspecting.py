@@ -7,11 +7,12 @@ from typing import Any
 
 from rich.console import Console
 
-from raptor.data import load_images
+from raptor.data import default_data, load_images
 from raptor.dynamics.geometry import layer_norms
 from raptor.inspection import inspect
 from raptor.models.teachers import load_teacher
 from raptor.models.teachers.teacher import Teacher
+from raptor.options import Common
 from raptor.progress import track
 from raptor.run import Run
 
@@ -19,26 +20,19 @@ LOOK = 1000  # images that a first look uses unless told otherwise
 
 
 def inspect_model(
-    run: Run,
-    model: str,
-    data: str | None,
-    *,
-    progress: Console,
-    weights: Path | None = None,
-    head: Path | None = None,
-    image_size: tuple[int, int] | None = None,
-    device: str = "cpu",
-    images: int | None = None,
-    **loading: Any,
+    model: str, data: str | None, weights: Path | None, head: Path | None, common: Common, loading: dict[str, Any]
 ) -> dict[str, Any]:
     """Describe a model; with data, also measure and draw its norms by layer."""
-    teacher = load_teacher(model, image_size, weights, head, device)
-    if data is None and model == "scenes":
-        data = "scenes"
-    if data is None:
-        return run.finish(inspect(teacher), images=0, layers=teacher.depth)
-    body = look(run, teacher, data, progress=progress, images=images or LOOK, seed=run.seed, **loading)
-    return run.finish(body, body["images"], teacher.depth)
+    config = common.config(model=model, data=data, weights=weights, head=head, **loading)
+    with Run("inspect", config, common.out, common.seed) as run:
+        teacher = load_teacher(model, common.size, weights, head, common.device)
+        if (source := data or default_data(model)) is None:
+            return run.finish(inspect(teacher), images=0, layers=teacher.depth)
+        body = look(
+            run, teacher, source, progress=common.progress, images=common.images or LOOK, seed=run.seed,
+            batch_size=common.batch, **loading,
+        )  # fmt: skip
+        return run.finish(body, body["images"], teacher.depth)
 
 
 def look(run: Run, teacher: Teacher, data: str, *, progress: Console, **loading: Any) -> dict[str, Any]:

@@ -182,12 +182,9 @@ class _Pipeline:
         return source != self.own or read_result(Path(source)) is not None
 
     def _inspect(self, folder: Path) -> None:
-        common, own = self._options(folder, self.preset.images), {"model": self.model, "data": self.data}
-        with Run("inspect", common.config(**own, weights=self.weights, **self.loading), folder, common.seed) as run:
-            inspect_model(
-                run, self.model, self.data, weights=self.weights, image_size=common.size, device=common.device,
-                progress=common.progress, batch_size=common.batch, images=common.images, **self.loading,
-            )  # fmt: skip
+        inspect_model(
+            self.model, self.data, self.weights, None, self._options(folder, self.preset.images), self.loading
+        )
 
     def _phases(self, folder: Path) -> None:
         common = self._options(folder, self.preset.images)

@@ -29,11 +29,16 @@ if TYPE_CHECKING:
 __all__ = ["HELD_OUT", "Batch", "Images", "load_images"]
 
 
+def default_data(model: str) -> str | None:
+    """Return `scenes` for the models that ship with them; no other model has images of its own."""
+    return "scenes" if model.removeprefix("stitch:").partition(":")[0] == "scenes" else None
+
+
 def data_for(model: str, data: str | None, purpose: str) -> str:
-    """Return the images that were named, `scenes` for the models that ship with them; or say what they are for."""
-    if data is None and model.removeprefix("stitch:").partition(":")[0] != "scenes":
+    """Return the images that were named, or those that the model ships with; or say what they are for."""
+    if (found := data or default_data(model)) is None:
         raise OptionError(f"{purpose}: name some with --data")
-    return data or "scenes"
+    return found
 
 
 def parse_source(text: str) -> tuple[str, str | None]:
