@@ -19,7 +19,7 @@ from typing import Any
 
 BASE = {"images": 256, "layers": 12, "tokens": 65, "width": 128, "processes": 1}
 AXES = {
-    "images": (128, 256, 512, 1024, 2048),
+    "images": (128, 256, 512, 1024, 2048, 4096),
     "layers": (6, 12, 24, 48),
     "tokens": (17, 65, 145, 257),
     "width": (64, 128, 256, 512),
