@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from raptor.data import scenes
+from raptor.options import Screen
 from raptor.preprocessing import Preprocessing
 from raptor.studies import STUDIES, ablation, emergence, gallery, k_curve, partitions, stochastic_depth
 from raptor.studies.jobs import Done
@@ -254,11 +254,11 @@ def test_a_narrow_terminal_shows_fewer_columns_and_cuts_none():
               "claim": {"text": "all is well", "held": True, "evidence": "it is"}}  # fmt: skip
     shown = {}
     for width in (40, 200):
-        console = Console(width=width, record=True, file=io.StringIO())
+        console = Screen(width=width, record=True, file=io.StringIO())  # as the command line has it
         print_study(console, result, None)
         shown[width] = console.export_text()
         assert "…" not in shown[width]
-    assert "paced\u00a0drift" in shown[40]
+    assert "│ paced drift │" in shown[40]
     assert "3-4-5" not in shown[40]
     assert "further columns, 1 of them" in shown[40]
     assert "3-4-5" in shown[200]

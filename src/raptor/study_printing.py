@@ -34,7 +34,9 @@ def _as_wide_as(console: Console, rows: list[dict[str, Any]], title: str) -> Tab
     """Return a table of as many of the first columns as the terminal has room for."""
     columns, boundless = list(rows[0]), console.options.update(max_width=10_000)
     while True:
-        table = Table(*(escape(key.replace("_", " ")) for key in columns), title=title)
+        table = Table(title=title)
+        for key in columns:
+            table.add_column(escape(key.replace("_", " ")), no_wrap=True)  # a cell is one line, or it is not shown
         for row in rows:
             table.add_row(*(_cell(row[key]) for key in columns))
         if len(columns) == 1 or Measurement.get(console, boundless, table).maximum <= console.width:
@@ -43,8 +45,7 @@ def _as_wide_as(console: Console, rows: list[dict[str, Any]], title: str) -> Tab
 
 
 def _cell(value: Any) -> str:
-    # Spaces that do not break: a cell is one line, or it is not shown.
-    return f"{value:.4f}" if isinstance(value, float) else escape(str(value)).replace(" ", "\u00a0")
+    return f"{value:.4f}" if isinstance(value, float) else escape(str(value))
 
 
 def print_study_plan(console: Console, result: dict[str, Any]) -> None:
