@@ -270,9 +270,9 @@ def _recipes() -> str:
     return "\n".join(
         (
             "## Our recipe and the released one\n",
-            f"The rows `default` and `released` of the ablation, {size['student_steps']} + {size['student_steps']} steps "
-            f"of {size['student_batch']} images and three seeds each, with what a step of both stages takes on one core "
-            f"(medians of {timed[0]['rounds']} alternating rounds, `tools/time_steps.py`). The released recipe has a "
+            f"The rows `default` and `released` of the ablation, {size['student_steps']} + {size['student_steps']} "
+            f"steps of {size['student_batch']} images and three seeds each, with what a step of both stages takes on "
+            f"one core (medians of {timed[0]['rounds']} alternating rounds, `tools/time_steps.py`). The released recipe has a "
             "learning rate of 1e-3 here, the best of three on scenes ([surrogates](surrogates.md)).\n",
             _table(
                 ("recipe", "R2, last layer", "R2 of cls", "recovered", "seconds of a step, both stages"),
@@ -282,8 +282,8 @@ def _recipes() -> str:
                     for row in rows
                 ),
             ),
-            f"As many steps of `default` take {ratio:.2f} of the seconds: at equal seconds `released` {share} steps than "
-            "in this table.\n",
+            f"As many steps of `default` take {ratio:.2f} of the seconds: at equal seconds `released` {share} steps "
+            "than in this table.\n",
         )
     )  # fmt: skip
 
