@@ -272,8 +272,8 @@ def _recipes() -> str:
             "## Our recipe and the released one\n",
             f"The rows `default` and `released` of the ablation, {size['student_steps']} + {size['student_steps']} "
             f"steps of {size['student_batch']} images and three seeds each, with what a step of both stages takes on "
-            f"one core (medians of {timed[0]['rounds']} alternating rounds, `tools/time_steps.py`). The released recipe "
-            "has a learning rate of 1e-3 here, the best of three on scenes ([surrogates](surrogates.md)).\n",
+            f"one core (medians of {timed[0]['rounds']} alternating rounds, `tools/time_steps.py`). The released "
+            "recipe has a learning rate of 1e-3 here, the best of three on scenes ([surrogates](surrogates.md)).\n",
             _table(
                 ("recipe", "R2, last layer", "R2 of cls", "recovered", "seconds of a step, both stages"),
                 (
