@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -81,7 +82,7 @@ def _alone(task: str, axis: str, point: dict[str, int]) -> dict[str, Any]:
     done = subprocess.run(
         [*start, __file__, task, json.dumps(point)], env=environment, capture_output=True, text=True, check=True
     )
-    found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    found = [json.loads(one) for one in re.findall(r"\{[^{}]*\}", done.stdout)]  # which may share a line
     return {"task": task, "axis": axis, **point, **{name: max(one[name] for one in found) for name in found[0]}}
 
 
