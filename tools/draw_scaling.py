@@ -51,11 +51,15 @@ def chart() -> alt.VConcatChart:
                 alt.Chart(alt.Data(values=own))
                 .mark_line(point=True)
                 .encode(
-                    x=alt.X(f"{axis}:Q", scale=log, axis=alt.Axis(values=sorted({point[axis] for point in own}))),
+                    x=alt.X(
+                        f"{axis}:Q",
+                        scale=log,
+                        axis=alt.Axis(values=sorted({point[axis] for point in own}), labelFlush=True, labelFontSize=9),
+                    ),
                     y=alt.Y(f"{measure}:Q", title=title, scale=log),
                     color=alt.Color("task:N", sort=list(TASKS), title=None),
                 )
-                .properties(width=150, height=150)
+                .properties(width=160, height=150)
             )
         rows.append(alt.hconcat(*panels))
     return alt.vconcat(*rows)
