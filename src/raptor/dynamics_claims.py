@@ -57,15 +57,17 @@ def _corrects(found: Dynamics) -> Claim:
 def _decays(found: Dynamics) -> Claim:
     at = found.pushed.epsilons.index(SHOWN)
     ends = {group: found.pushed.sensitivity((group, group))["over_square"][:, at] for group in found.modes}
-    rank = {group: _trend(values.tolist()) for group, values in ends.items()}
+    trends = {group: rank_correlation(range(len(values)), values.tolist()) for group, values in ends.items()}
+    rank = {group: trend for group, (trend, _) in trends.items()}
     text = "the end is less sensitive to later pushes of patches, and more to late ones of cls"
     evidence = "rank correlation of sensitivity with the layer of the push: " + _listed(rank.items(), ".2f")
     if "cls" not in ends:
         return text, None, evidence
-    late = (ends["cls"][-1] / ends["cls"][len(ends["cls"]) // 2]).item()
-    evidence += f"; cls, of the last layer over the middle one: {late:.2f}"
-    held = None if math.isnan(rank["patch"]) else rank["patch"] < 0 and late > 1
-    return text, held, evidence
+    late, chance = (ends["cls"][-1] / ends["cls"][len(ends["cls"]) // 2]).item(), trends["patch"][1]
+    evidence += f" (patch: p = {chance:.3f}); cls, of the last layer over the middle one: {late:.2f}"
+    if late <= 1:
+        return text, False, evidence
+    return text, rank["patch"] < 0 if chance <= SIGNIFICANT else None, evidence
 
 
 def _trend(values: list[float]) -> float:
