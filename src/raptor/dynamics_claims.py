@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from raptor.dynamics.by_layer import ByLayer
@@ -56,18 +56,25 @@ def _corrects(found: Dynamics) -> Claim:
 
 def _decays(found: Dynamics) -> Claim:
     at = found.pushed.epsilons.index(SHOWN)
-    ends = {group: found.pushed.sensitivity((group, group))["over_square"][:, at] for group in found.modes}
-    trends = {group: rank_correlation(range(len(values)), values.tolist()) for group, values in ends.items()}
-    rank = {group: trend for group, (trend, _) in trends.items()}
+    ends = {group: found.pushed.sensitivity((group, group))["over_square"][:, at].tolist() for group in found.modes}
+    rank = {group: _trend(values) for group, values in ends.items()}
     text = "the end is less sensitive to later pushes of patches, and more to late ones of cls"
     evidence = "rank correlation of sensitivity with the layer of the push: " + _listed(rank.items(), ".2f")
     if "cls" not in ends:
         return text, None, evidence
-    late, chance = (ends["cls"][-1] / ends["cls"][len(ends["cls"]) // 2]).item(), trends["patch"][1]
+    held, chance, late = later_pushes(ends["patch"], ends["cls"])
     evidence += f" (patch: p = {chance:.3f}); cls, of the last layer over the middle one: {late:.2f}"
-    if late <= 1:
-        return text, False, evidence
-    return text, rank["patch"] < 0 if chance <= SIGNIFICANT else None, evidence
+    return text, held, evidence
+
+
+def later_pushes(patch: Sequence[float], cls: Sequence[float]) -> tuple[bool | None, float, float]:
+    """Judge sensitivities by layer: whether those of patches fall by more than chance while that of cls is late.
+
+    Return that (None: chance may give it), the p-value, and the last of cls over the middle one.
+    """
+    trend, chance = rank_correlation(range(len(patch)), patch)
+    late = cls[-1] / cls[len(cls) // 2]
+    return (False if late <= 1 else trend < 0 if chance <= SIGNIFICANT else None), chance, late
 
 
 def _trend(values: list[float]) -> float:
