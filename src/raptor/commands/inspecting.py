@@ -26,7 +26,8 @@ def inspect_model(
     config = common.config(model=model, data=data, weights=weights, head=head, **loading)
     with Run("inspect", config, common.out, common.seed) as run:
         teacher = load_teacher(model, common.size, weights, head, common.device)
-        if (source := data or default_data(model)) is None:
+        source = default_data(model) if data is None else data
+        if source is None:
             return run.finish(inspect(teacher), images=0, layers=teacher.depth)
         body = look(
             run, teacher, source, progress=common.progress, images=common.images or LOOK, seed=run.seed,

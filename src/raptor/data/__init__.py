@@ -36,7 +36,8 @@ def default_data(model: str) -> str | None:
 
 def data_for(model: str, data: str | None, purpose: str) -> str:
     """Return the images that were named, or those that the model ships with; or say what they are for."""
-    if (found := data or default_data(model)) is None:
+    found = default_data(model) if data is None else data
+    if found is None:
         raise OptionError(f"{purpose}: name some with --data")
     return found
 
