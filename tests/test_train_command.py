@@ -50,6 +50,20 @@ def test_mistakes_are_told_before_anything_is_trained(call, tables, flat):
         assert not (out / "checkpoint.pt").exists()
 
 
+def test_held_out_images_may_lack_the_last_classes(call, tmp_path, capfd):
+    """Labels that are numbers have names up to the largest: a split without it means the same by the others."""
+    data = tmp_path / "data"
+    data.mkdir()
+    for name, labels in (("train", [0, 1, 2, 2]), ("test", [1, 0, 1])):
+        rows = {"image": [picture(10 * n) for n in range(len(labels))], "label": labels}
+        features = datasets.Features({"image": datasets.Image(), "label": datasets.Value("int64")})
+        datasets.Dataset.from_dict(rows, features=features).to_parquet(data / f"{name}.parquet")
+    capfd.readouterr()
+    code, out, err = call("train", "--data", data, *SMALL, "--out", tmp_path / "out", "--json")
+    assert code == 0, err
+    assert json.loads(out)["images"] == 3
+
+
 def test_no_rate_of_muon_leaves_all_to_adamw(call, tmp_path):
     for name, rate in (("none", ()), ("zero", ("--muon-lr", 0))):
         assert call("train", "--data", "scenes", *SMALL, *rate, "--eval-images", 4, "--out", tmp_path / name)[0] == 0

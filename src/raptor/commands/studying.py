@@ -52,7 +52,7 @@ def study(
             raise OutputError(f"{str(run.out)!r} holds this study already: go on with --resume, or use another --out")
         check_same(run.out, {**plain(config), "seed": common.seed})
         run.begin()
-        check_classes(setting.train(1), held_out := setting.held_out(), "report")
+        check_classes(setting.train(1), held_out := setting.held_out(), "report", whole=False)
         jobs = STUDIES[name].jobs(setting)
         done = run_jobs(jobs, setting.root, common.announce)
         discard(setting.states)

@@ -51,7 +51,7 @@ def train_model(
     held_out = load_images(
         eval_data or source, preprocessing, None if eval_data else HELD_OUT, eval_images, batch_size=250, **loading
     )
-    check_classes(pictures, held_out, "report")
+    check_classes(pictures, held_out, "report", whole=False)
     if epochs is not None:
         if not math.isfinite(epochs):
             raise OptionError(f"--epochs is a number of passes over the images, not {epochs}")

@@ -70,8 +70,12 @@ def load_three_sets(
     return ThreeSets(train, select, report)
 
 
-def check_classes(train: ImageSet, other: ImageSet, what: str) -> None:
-    """Raise where the same number means another class to those who are trained and to those who `what` on others."""
+def check_classes(train: ImageSet, other: ImageSet, what: str, whole: bool = True) -> None:
+    """Raise where a number means one class in images to train on and another in those to `what` on.
+
+    Unless `whole`, the others may lack the last classes: the numbers of those before are the same.
+    """
     for name in ("classes", "mask_classes"):
-        if getattr(train, name) != getattr(other, name):
+        wanted, found = getattr(train, name), getattr(other, name)
+        if found != wanted and (whole or not (wanted and found and wanted[: len(found)] == found)):
             raise DataError(f"the images to train on and to {what} on have different {name.replace('_', ' of ')}")
