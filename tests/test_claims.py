@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from scipy.stats import spearmanr
 
@@ -22,3 +24,9 @@ def test_a_trend_must_be_more_than_chance(cls, patch, held):
     assert found is held
     assert chance == pytest.approx(spearmanr(range(6), patch).pvalue)
     assert late == cls[-1] / cls[3]
+
+
+def test_pushes_that_leave_no_trace_cannot_be_told():
+    held, _, late = later_pushes(FALLING, [0.0] * 6)
+    assert held is None
+    assert math.isnan(late)

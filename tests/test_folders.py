@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import raptor
@@ -16,6 +18,15 @@ def classes(tmp_path):
         (tmp_path / name / "deeper").mkdir(parents=True)
         picture(label * 10).save(tmp_path / name / "one.png")
         picture(label * 10 + 1).save(tmp_path / name / "deeper" / "two.JPG", "png")
+    return tmp_path
+
+
+@pytest.fixture
+def parted_flat(tmp_path):
+    """Classes to train on, and a test split without any, in which a sub-folder lies too."""
+    for name in ("train/a/x.png", "train/b/x.png", "test/x.png", "test/more/x.png"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        picture(10).save(tmp_path / name)
     return tmp_path
 
 
@@ -70,6 +81,25 @@ def test_a_class_has_one_number_in_all_splits(tmp_path):
         images = raptor.load_images(tmp_path, PLAIN, split=split)
         assert images.classes == ("a", "b", "c")
         assert labels(images) == wanted
+
+
+def test_a_flat_split_beside_names_no_classes(parted_flat):
+    assert raptor.load_images(parted_flat, PLAIN, split="train").classes == ("a", "b")
+    assert raptor.load_images(parted_flat, PLAIN, split="test").classes is None
+
+
+def test_a_split_beside_that_cannot_be_listed_is_one_error(parted_flat, monkeypatch):
+    """Root may list everything, so the system's answer is given in its place."""
+    iterdir = Path.iterdir
+
+    def closed(path):
+        if path.name == "test":
+            raise PermissionError(13, "Permission denied", str(path))
+        return iterdir(path)
+
+    monkeypatch.setattr(Path, "iterdir", closed)
+    with pytest.raises(DataError, match=r"test' cannot be read: Permission denied"):
+        raptor.load_images(parted_flat, PLAIN, split="train")
 
 
 def test_hidden_and_empty_folders_beside_splits_change_nothing(parted):

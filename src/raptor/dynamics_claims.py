@@ -73,8 +73,10 @@ def later_pushes(patch: Sequence[float], cls: Sequence[float]) -> tuple[bool | N
     Return that (None: chance may give it), the p-value, and the last of cls over the middle one.
     """
     trend, chance = rank_correlation(range(len(patch)), patch)
-    late = cls[-1] / cls[len(cls) // 2]
-    return (False if late <= 1 else trend < 0 if chance <= SIGNIFICANT else None), chance, late
+    middle = cls[len(cls) // 2]
+    late = cls[-1] / middle if middle else math.nan  # no trace of a push is left
+    held = None if math.isnan(late) else False if late <= 1 else trend < 0 if chance <= SIGNIFICANT else None
+    return held, chance, late
 
 
 def _trend(values: list[float]) -> float:

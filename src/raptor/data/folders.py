@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 from raptor.data.records import FolderRecords
 from raptor.data.splits import known_split
@@ -35,12 +36,17 @@ def _images_below(folder: Path) -> Iterator[Path]:
 
 
 def _class_names(split: Path) -> list[str]:
-    """Return the sub-folders that hold an image; a look at the first one is enough."""
-    folders = (path for path in split.iterdir() if path.is_dir() and not path.name.startswith("."))
-    return [path.name for path in folders if next(_images_below(path), None) is not None]
+    """Return the sub-folders that hold an image, where a look at the first one is enough; of a flat split none."""
+    try:
+        inside = [path for path in split.iterdir() if not path.name.startswith(".")]
+    except OSError as error:
+        _refuse(error)
+    if any(path.suffix.lower() in ENDINGS and path.is_file() for path in inside):
+        return []
+    return [path.name for path in inside if path.is_dir() and next(_images_below(path), None) is not None]
 
 
-def _refuse(error: OSError) -> None:
+def _refuse(error: OSError) -> NoReturn:
     raise DataError(f"the folder {str(error.filename)!r} cannot be read: {error.strerror}") from error
 
 
