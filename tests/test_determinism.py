@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,29 +13,29 @@ from PIL import Image
 import raptor
 import small_commands
 from intact import outcome
-from raptor import device
-from raptor.data import load_images
-from raptor.data.three_sets import load_three_sets
-from raptor.device import varies
+from raptor.core.phases import Phases
+from raptor.core.serialize import to_plain
+from raptor.data.load import load_images
+from raptor.data.options import LoadOptions
+from raptor.data.train_val_test import load_train_val_test
 from raptor.dynamics import dmd
+from raptor.dynamics.options import DynamicsOptions
 from raptor.dynamics.survey import measure_dynamics
-from raptor.dynamics_result import describe_dynamics
-from raptor.evaluation import fidelity
-from raptor.fidelity_result import describe_fidelity
+from raptor.evaluation.evaluate import fidelity
 from raptor.models.surrogate import build_surrogate
 from raptor.models.vit import ViT, ViTConfig
-from raptor.options import Common
-from raptor.phase_result import describe_phases
-from raptor.phases import Phases
-from raptor.probe_result import describe_probe
-from raptor.probes.plan import Plan
+from raptor.probes.options import ProbeOptions
 from raptor.probes.run import probe
-from raptor.run import Run, plain
-from raptor.training.recipe import Recipe
+from raptor.runtime import device
+from raptor.runtime.device import varies
+from raptor.runtime.options import RunOptions
+from raptor.runtime.rundir import Run
+from raptor.training.config import TrainConfig
 from raptor.training.vit import train_vit
 from test_processes import numbers
 from warm import run
 
+FEW = DynamicsOptions(perturbation_images=2, lyapunov_images=1, seed=1)
 CONFIG = ViTConfig(depth=4, width=16, heads=2, n_register=1, image_size=32, n_classes=2)
 
 
@@ -46,7 +47,7 @@ def teacher():
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
-    return raptor.load_teacher(model)
+    return raptor.load_model(model)
 
 
 @pytest.fixture(scope="module")
@@ -86,25 +87,26 @@ def test_amplitudes_of_modes_do_not_depend_on_what_was_in_memory():
 
 def trained_on(folder, workers):
     pictures = load_images(folder, raptor.Preprocessing((32, 32), None), workers=workers, allow_damaged=True)
-    model, _ = train_vit(pictures, CONFIG, Recipe(steps=12, batch_size=6, warmup=2, seed=3))
+    model, _ = train_vit(pictures, CONFIG, TrainConfig(steps=12, batch_size=6, warmup=2, seed=3))
     return {name: value.tolist() for name, value in model.state_dict().items()}, pictures.damaged
 
 
 def phases_on(folder, workers, teacher):
     pictures = load_images(folder, teacher, batch_size=7, workers=workers, allow_damaged=True)
-    return describe_phases(raptor.find_phases(teacher, pictures, seed=1)), pictures.damaged
+    return to_plain(raptor.find_phases(teacher, pictures, seed=1)), pictures.damaged
 
 
 def dynamics_on(folder, workers, teacher):
     pictures = load_images(folder, teacher, batch_size=7, workers=workers, allow_damaged=True)
-    measured = measure_dynamics(teacher, pictures, "2-2", pushed=2, stretched=1, seed=1)
-    return describe_dynamics(measured, pictures.classes), pictures.damaged
+    return dynamics(teacher, pictures), pictures.damaged
 
 
 def probes_on(folder, workers, teacher):
-    sets = load_three_sets(str(folder), teacher, batch_size=7, workers=workers, allow_damaged=True)
-    found = probe(teacher, *sets, plan=Plan(rates=(1e-2, 1e-3), seeds=(0, 1), epochs=2))
-    return {task: describe_probe(one) for task, one in found.items()}, [one.damaged for one in sets]
+    sets = load_train_val_test(
+        str(folder), teacher, batch_size=7, workers=workers, loading=LoadOptions(allow_damaged=True)
+    )
+    found = probe(teacher, *sets, options=ProbeOptions(lrs=(1e-2, 1e-3), seeds=(0, 1), epochs=2))
+    return {task: to_plain(one) for task, one in found.items()}, [one.damaged for one in sets]
 
 
 @pytest.mark.parametrize("measure", [trained_on, phases_on, dynamics_on, probes_on])
@@ -113,7 +115,7 @@ def test_whoever_decodes_the_images_the_numbers_are_the_same(photos, teacher, me
     alone, *helped = (measure(photos, workers, *more) for workers in (0, 1, 2))
     assert "06.png" in str(alone[1])
     for other in helped:
-        assert plain(list(other)) == plain(list(alone))
+        assert to_plain(list(other)) == to_plain(list(alone))
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -128,11 +130,12 @@ def test_decoding_draws_nothing_that_a_training_draws_from(photos, workers):
 
 
 def similarity(teacher, images):
-    return describe_phases(raptor.find_phases(teacher, images, seed=1))
+    return to_plain(raptor.find_phases(teacher, images, seed=1))
 
 
 def dynamics(teacher, images):
-    return describe_dynamics(measure_dynamics(teacher, images, "2-2", pushed=2, stretched=1, seed=1), images.classes)
+    # Sentences about claims round the same numbers.
+    return to_plain(replace(measure_dynamics(teacher, images, "2-2", FEW), claims=[]))
 
 
 def kept(teacher, images):
@@ -141,13 +144,13 @@ def kept(teacher, images):
     with torch.no_grad():
         for parameter in surrogate.raptor.parameters():
             parameter.add_(0.02 * torch.randn_like(parameter))
-    return describe_fidelity(fidelity(surrogate, images, seed=1))
+    return fidelity(surrogate, images, seed=1)
 
 
 @pytest.mark.parametrize("measure", [similarity, dynamics, kept])
 def test_in_whatever_batches_the_numbers_are_the_same(teacher, measure):
     first, *others = (
-        dict(numbers(plain(measure(teacher, load_images("scenes", teacher, images=66, batch_size=size)))))
+        dict(numbers(to_plain(measure(teacher, load_images("scenes", teacher, images=66, batch_size=size)))))
         for size in (64, 1, 7)
     )
     assert len(first) > 50
@@ -163,7 +166,7 @@ def test_in_whatever_batches_the_numbers_are_the_same(teacher, measure):
 def test_what_a_device_cannot_promise_is_said(monkeypatch, tmp_path, capfd):
     assert varies(torch.device("cpu")) is None
     for kind in ("cuda", "mps"):
-        assert varies(torch.device(kind)).startswith(f"{kind} does not add up in a fixed order")
+        assert varies(torch.device(kind)).startswith(f"{kind.upper()} results are not bit-reproducible")
     # A machine whose fastest device is no CPU; nothing runs on it here.
     monkeypatch.setattr(device, "available_devices", lambda: ["mps", "cpu"])
     said = varies(torch.device("mps"))
@@ -171,7 +174,7 @@ def test_what_a_device_cannot_promise_is_said(monkeypatch, tmp_path, capfd):
         with Run("phases", {"device": name}, tmp_path / name, 0) as held:
             held.begin()
         assert json.loads((tmp_path / name / "config.json").read_text())["determinism"] == kept
-        Common(device=name).warn()
+        RunOptions(device=name).warn()
         assert " ".join(capfd.readouterr().err.split()) == ("" if kept is None else f"note: {said}")
-        Common(device=name, quiet=True).warn()
+        RunOptions(device=name, quiet=True).warn()
         assert capfd.readouterr().err == ""

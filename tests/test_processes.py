@@ -10,41 +10,41 @@ import sys
 import pytest
 
 from pictures import picture
-from raptor.processes import ALONE, Team, team_of
+from raptor.runtime.distributed import SINGLE_PROCESS, ProcessGroup, group_of
 
 SCRIPT = """
 import json, sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 import numpy as np, torch
 import raptor
-from raptor.data import load_images
-from raptor.data.three_sets import load_three_sets
+from raptor.data.load import load_images
+from raptor.data.train_val_test import load_train_val_test
 from raptor.dynamics.survey import measure_dynamics
-from raptor.dynamics_result import describe_dynamics
+from raptor.dynamics.options import DynamicsOptions
+from raptor.core.serialize import to_plain
 from raptor.models.vit import ViT, ViTConfig
-from raptor.phase_result import describe_phases
-from raptor.probe_result import describe_probe
-from raptor.probes.plan import Plan
+from raptor.core.serialize import to_plain
+from raptor.probes.options import ProbeOptions
 from raptor.probes.run import probe
-from raptor.processes import is_first_process, team
+from raptor.runtime.distributed import is_main_process, process_group
 
 out, folder = sys.argv[1:]
 torch.manual_seed(0)
 config = ViTConfig(depth=4, width=16, heads=2, n_register=1, image_size=64, n_classes=12)
-teacher = raptor.load_teacher(ViT(config))
+teacher = raptor.load_model(ViT(config))
 # Last batches that leave some processes without an image, and a batch of which all images are damaged.
-pictures = load_images(folder, teacher, batch_size=3, workers=0, allow_damaged=True, team=team())
-found = {"phases": describe_phases(raptor.find_phases(teacher, pictures, seed=1)), "damaged": pictures.damaged}
-scenes = load_images("scenes", teacher, images=34, batch_size=4, team=team())
-measured = measure_dynamics(teacher, scenes, "2-2", pushed=2, stretched=1, seed=1)
-found["dynamics"] = describe_dynamics(measured, scenes.classes)
-sets = load_three_sets("scenes", teacher, images=34, eval_images=17, batch_size=4, team=team())
-plan = Plan(rates=(1e-2, 1e-3), seeds=(0, 1), epochs=2)
-found["probes"] = {task: describe_probe(one) for task, one in probe(teacher, *sets, plan=plan).items()}
-live = probe(teacher, *sets, ["classify"], plan=plan, live=True)
-found["live"] = describe_probe(live["classify"])
-if is_first_process():
+pictures = load_images(folder, teacher, batch_size=3, workers=0, allow_damaged=True, process_group=process_group())
+found = {"phases": to_plain(raptor.find_phases(teacher, pictures, seed=1)), "damaged": pictures.damaged}
+scenes = load_images("scenes", teacher, images=34, batch_size=4, process_group=process_group())
+options = DynamicsOptions(perturbation_images=2, lyapunov_images=1, seed=1)
+found["dynamics"] = to_plain(replace(measure_dynamics(teacher, scenes, "2-2", options), claims=[]))
+sets = load_train_val_test("scenes", teacher, images=34, eval_images=17, batch_size=4, process_group=process_group())
+options = ProbeOptions(lrs=(1e-2, 1e-3), seeds=(0, 1), epochs=2)
+found["probes"] = {task: to_plain(one) for task, one in probe(teacher, *sets, options=options).items()}
+live = probe(teacher, *sets, ["classify"], options=replace(options, live=True))
+found["live"] = to_plain(live["classify"])
+if is_main_process():
     Path(out).write_text(json.dumps(found))
 """
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
@@ -110,16 +110,16 @@ def test_what_runs_in_one_process_says_so(call, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     code, out, err = call("fidelity", "scenes:k2", "--images", "4")
     assert (code, out) == (2, "")
-    assert "fidelity runs in one process: start it without torchrun or accelerate launch" in err
+    assert "fidelity supports only one process" in err
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7])
 def test_parts_follow_one_another_and_are_as_equal_as_can_be(n):
     for length in range(20):
-        parts = [list(Team(index, n).own(range(length))) for index in range(n)]
+        parts = [list(ProcessGroup(index, n).shard(range(length))) for index in range(n)]
         assert [item for part in parts for item in part] == list(range(length))
         assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
 
 def test_plain_batches_are_gone_through_alone():
-    assert team_of([1, 2]) == ALONE
+    assert group_of([]) == SINGLE_PROCESS

@@ -1,4 +1,4 @@
-"""Draw the figures of docs/surrogates.md and docs/complexity.md that docs/data has the numbers of, into docs/figures.
+"""Draw the figures of docs/surrogates.md and docs/complexity.md from docs/data into docs/figures.
 
 python tools/draw_curves.py
 """
@@ -21,12 +21,12 @@ def _lines(name: str) -> list[dict[str, Any]]:
 
 
 def _step(point: dict[str, Any], steps: int) -> int:
-    """Steps of both stages together."""
+    """Return the number of steps since the start of stage 1."""
     return int(point["step"]) + steps * (point["stage"] == "stage2")
 
 
 def tied() -> alt.FacetChart:
-    """A teacher of three tied blocks, learned from random weights: R2 at the ends of its phases."""
+    """Draw R2 at the phase ends for surrogates of a teacher with three tied blocks, trained from random weights."""
     rows = []
     for point in _lines("tied_curves.jsonl"):
         k = point["phases"].count("-") + 1
@@ -43,15 +43,16 @@ def tied() -> alt.FacetChart:
     )
     return chart.properties(width=240, height=200).facet(
         alt.Column(
-            "where:N", sort=list(ENDS.values()), title="A teacher of three tied blocks, found from random weights"
+            "where:N", sort=list(ENDS.values()), title="A teacher with three tied blocks, learned from random weights"
         )
     )
 
 
 def recipes() -> alt.VConcatChart:
-    """`default` in a quarter of the steps against `released`: R2 against steps and against seconds, a line a run.
+    """Draw R2 against steps and seconds for `released` and for `default` with a quarter of the steps, one line per run.
 
-    Seconds are steps times those of a step, measured alone: runs beside one another slow each other down.
+    Seconds are the number of steps times the seconds per step. The latter are measured separately, because concurrent
+    runs slow each other down.
     """
     a_step = {point["recipe"]: point for point in _lines("step_seconds.jsonl")}
     rows = []
@@ -81,31 +82,31 @@ def recipes() -> alt.VConcatChart:
 
 
 def levin() -> alt.Chart:
-    """Bits of a description: of the teacher's own blocks as they are stored, and of tied blocks that come close."""
+    """Draw the description length in bits of the teacher's blocks and of the weight-tied blocks."""
     found = _lines("levin_bits.jsonl")
-    rows = [{"what": "the teacher's 12 blocks", "stored": "32 bits a parameter",
+    rows = [{"what": "the teacher's 12 blocks", "stored": "32 bits per parameter",
              "bits": 32 * found[0]["teacher_parameters"]}]  # fmt: skip
     for one in found:
         what = f"{one['k']} tied blocks, {one['phases']}"
         rows += [
-            {"what": what, "stored": "32 bits a parameter", "bits": one["at_32_bits"]},
+            {"what": what, "stored": "32 bits per parameter", "bits": one["at_32_bits"]},
             {
                 "what": what,
                 "stored": f"{one['bits_a_parameter']} bits, epsilon within 1%",
                 "bits": one["at_fewest_bits"],
             },
         ]
-    chart = alt.Chart(alt.Data(values=rows), title="How short a description is: scenes").mark_bar()
+    chart = alt.Chart(alt.Data(values=rows), title="Description length: scenes").mark_bar()
     return chart.encode(
         x=alt.X("bits:Q", title="bits", axis=alt.Axis(format="~s")),
         y=alt.Y("what:N", title=None, sort=None, axis=alt.Axis(labelLimit=240)),
         yOffset=alt.YOffset("stored:N", sort=None),
-        color=alt.Color("stored:N", title="parameters stored in", legend=alt.Legend(labelLimit=240)),
+        color=alt.Color("stored:N", title="precision", legend=alt.Legend(labelLimit=240)),
     ).properties(width=420, height=150)
 
 
 def save(chart: Any, name: str) -> None:
-    """Write a picture."""
+    """Save a chart as png."""
     (DOCS / "figures" / f"{name}.png").write_bytes(vl_convert.vegalite_to_png(json.dumps(chart.to_dict()), scale=1.5))
 
 

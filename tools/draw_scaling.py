@@ -1,4 +1,4 @@
-"""Draw docs/figures/scaling.png from docs/data/scaling.jsonl, and print the table of slopes of docs/scaling.md.
+"""Draw docs/figures/scaling.png from docs/data/scaling.jsonl, and print the slopes table of docs/scaling.md.
 
 python tools/draw_scaling.py
 """
@@ -16,22 +16,22 @@ import vl_convert
 DOCS = Path(__file__).parents[1] / "docs"
 AXES = ("images", "layers", "tokens", "width", "processes")
 TASKS = ("phases", "dynamics", "distill")
-MEASURED = {"seconds": "processor seconds", "peak_mb": "peak memory, MB"}
+MEASURED = {"seconds": "CPU seconds", "peak_mb": "peak memory, MB"}
 
 
 def points() -> list[dict[str, Any]]:
-    """Return what `tools/measure_scaling.py` measured."""
+    """Return the points that `tools/measure_scaling.py` measured."""
     return [json.loads(line) for line in (DOCS / "data" / "scaling.jsonl").read_text().splitlines()]
 
 
 def slope(task: str, axis: str, measure: str) -> float:
-    """Return the exponent of growth: the slope of the logarithms by least squares."""
+    """Return the growth exponent: the least-squares slope in log-log scale."""
     own = [point for point in points() if point["task"] == task and point["axis"] == axis]
     return float(np.polyfit(*(np.log([point[key] for point in own]) for key in (axis, measure)), 1)[0])
 
 
 def table() -> str:
-    """Return the slopes as a table of markdown: of time, then of memory."""
+    """Return the slopes of time and memory as a Markdown table."""
     lines = ["| | " + " | ".join(f"{task}: time, memory" for task in TASKS) + " |", "|---" * (len(TASKS) + 1) + "|"]
     for axis in AXES:
         cells = [", ".join(f"{slope(task, axis, measure):.2f}" for measure in MEASURED) for task in TASKS]
@@ -40,7 +40,7 @@ def table() -> str:
 
 
 def chart() -> alt.VConcatChart:
-    """Return time and memory against every axis, both logarithmic, a line a task."""
+    """Return log-log plots of time and memory against every axis, with one line per task."""
     rows = []
     for measure, title in MEASURED.items():
         panels = []

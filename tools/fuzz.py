@@ -1,7 +1,7 @@
-"""Fuzz the parsers of what users write, guided by coverage: `python tools/fuzz.py [PARSER...] [--inputs N]`.
+"""Run coverage-guided fuzzing of the user-input parsers: `python tools/fuzz.py [PARSER...] [--inputs N]`.
 
-Each parser runs in a process of its own, from the valid texts of tests/parsers.py on, until N texts were given to it. A
-text that makes it fail is kept in a file. It needs atheris, which nothing else here does: `pip install atheris`.
+Each parser runs in its own process. The fuzzer starts from the valid texts in tests/helpers/parsers.py and stops after
+N texts. A text that makes the parser fail is saved to a file. This tool needs atheris: `pip install atheris`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import tempfile
 import time
 from pathlib import Path
 
-TESTS = Path(__file__).parents[1] / "tests"
-LONGEST = 200  # bytes of a text
-# What parsers import when they need it.
+HELPERS = Path(__file__).parents[1] / "tests" / "helpers"
+LONGEST = 200  # maximum bytes of a text
+# Modules that the parsers import lazily.
 LAZY = (
     "raptor.models.teachers.hub", "raptor.models.teachers.dinov2_official", "raptor.models.teachers.processors",
     "raptor.models.pretrained", "raptor.data.tables",
@@ -26,10 +26,10 @@ LAZY = (
 
 
 def fuzz(name: str) -> None:
-    """Be the process of one parser; libFuzzer's own options are on the command line, and it never returns."""
+    """Fuzz one parser in this process. Reads libFuzzer options from the command line and never returns."""
     import atheris
 
-    sys.path.insert(0, str(TESTS))
+    sys.path.insert(0, str(HELPERS))
     atheris.enabled_hooks.add("str")
     with atheris.instrument_imports(include=["raptor"], enable_loader_override=False):
         from parsers import check
@@ -45,8 +45,8 @@ def fuzz(name: str) -> None:
 
 
 def run(name: str, inputs: int, kept: Path) -> bool:
-    """Fuzz one parser; say how it went, and return whether nothing failed."""
-    sys.path.insert(0, str(TESTS))
+    """Fuzz one parser in a subprocess, print a summary, and return whether it passed."""
+    sys.path.insert(0, str(HELPERS))
     from parsers import SEEDS
 
     with tempfile.TemporaryDirectory() as corpus:
@@ -61,27 +61,25 @@ def run(name: str, inputs: int, kept: Path) -> bool:
     counted, covered = re.search(r"^Done (\d+) in", done.stderr, flags=re.M), re.findall(r"cov: (\d+)", done.stderr)
     given, seconds = int(counted[1]) if counted else 0, time.monotonic() - began
     grown = f"coverage {covered[0]} to {covered[-1]}" if covered else "no coverage"
-    said = "nothing failed" if done.returncode == 0 else f"FAILED, the text is in {kept}"
-    print(
-        f"{name}: {given:,} texts in {seconds:.0f} s, {found} kept for what they reached ({grown}): {said}", flush=True
-    )
+    said = "passed" if done.returncode == 0 else f"FAILED, see the saved text in {kept}"
+    print(f"{name}: {given:,} texts in {seconds:.0f} s, {found} added to the corpus ({grown}): {said}", flush=True)
     if done.returncode:
         print(done.stderr[-3000:], file=sys.stderr)
     return done.returncode == 0 and given >= inputs
 
 
 def main() -> int:
-    """Fuzz the parsers that are named, or all."""
+    """Fuzz the given parsers, or all of them."""
     try:
         import atheris  # noqa: F401
     except ImportError:
-        print("fuzzing needs atheris, which is not installed: pip install atheris", file=sys.stderr)
+        print("fuzzing needs atheris: pip install atheris", file=sys.stderr)
         return 2
-    from_tests = sorted(re.findall(r'^    "(\w+)": check_', (TESTS / "parsers.py").read_text(), flags=re.M))
+    from_tests = sorted(re.findall(r'^    "(\w+)": check_', (HELPERS / "parsers.py").read_text(), flags=re.M))
     known = argparse.ArgumentParser(description=(__doc__ or "").partition(":")[0])
-    known.add_argument("parsers", nargs="*", choices=[*from_tests, []], help="which; default: all")
-    known.add_argument("--inputs", type=int, default=20_000, help="texts for each")
-    known.add_argument("--kept", type=Path, default=Path(tempfile.gettempdir()), help="where failing texts are kept")
+    known.add_argument("parsers", nargs="*", choices=[*from_tests, []], help="parsers to fuzz; default: all")
+    known.add_argument("--inputs", type=int, default=20_000, help="number of texts per parser")
+    known.add_argument("--kept", type=Path, default=Path(tempfile.gettempdir()), help="directory for failing texts")
     given = known.parse_args()
     os.environ["HF_HUB_OFFLINE"] = "1"
     well = [run(name, given.inputs, given.kept) for name in given.parsers or from_tests]

@@ -1,9 +1,9 @@
-"""Keep what runs found as small files of the documentation: results, jobs and figures.
+"""Copy results, jobs and figures of runs into the documentation.
 
-    python tools/keep_results.py runs/studies docs/results     # all studies of a directory: jobs as they finish
+    python tools/keep_results.py runs/studies docs/results     # all studies in a directory, with the finished jobs
     python tools/keep_results.py runs/teacher docs/results     # one run
 
-Where files lay is left out: of every path in a result its last part is kept.
+Absolute paths in a result are shortened to their last component.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from raptor.studies import STUDIES
+from raptor.studies.options import STUDY_NAMES
 
 
 def main(runs: Path, kept: Path) -> None:
-    """Copy all that is finished."""
+    """Copy all finished results."""
     if (runs / "result.json").exists():
         _keep(runs, kept / runs.name)
         return
     for file in sorted(runs.glob("*/*.json")):
-        # What students are is kept by the jobs that ask for them.
+        # The jobs that use a student already contain its description.
         if (file.parent / file.stem).is_dir() and file.parent.name != "students":
             _write(kept / "jobs" / file.relative_to(runs), json.loads(file.read_text()))
-    for name in STUDIES:
+    for name in STUDY_NAMES:
         if (runs / name / "result.json").exists():
             _keep(runs / name, kept / name)
 

@@ -1,9 +1,9 @@
-"""How time and memory grow: one JSON line a point, from which `tools/draw_scaling.py` draws docs/figures/scaling.png.
+"""Measure how time and memory grow. Prints one JSON line per point; `tools/draw_scaling.py` draws them.
 
     python tools/measure_scaling.py > docs/data/scaling.jsonl
 
-Every point is a process of its own with one thread. Time is processor time of the work alone, which other work on the
-machine hardly changes; memory is by how much the work raises the peak of the process.
+Every point runs in its own processes with one thread each. Time is the CPU time of the measured work, which other work
+on the machine hardly changes. Memory is the increase of the peak memory of the process during the work.
 """
 
 from __future__ import annotations
@@ -35,45 +35,45 @@ def _peak() -> float:
 
 
 def _work(task: str, point: dict[str, int]) -> Callable[[], object]:
-    """Return what is measured, with all that it needs made before."""
+    """Prepare the inputs, and return the function to measure."""
     import torch
 
-    from raptor.data import load_images
+    from raptor.data.load import load_images
+    from raptor.distillation.distill import train_surrogate
+    from raptor.distillation.recipes import distillation_named
     from raptor.dynamics.survey import Pooled
-    from raptor.models.teachers import load_teacher
+    from raptor.models.load import load_model
     from raptor.models.vit import ViT, ViTConfig
-    from raptor.processes import team
-    from raptor.similarity import layer_similarity
-    from raptor.training.distill import distill
-    from raptor.training.recipes import distillation_named
+    from raptor.phases.similarity import layer_similarity
+    from raptor.runtime.distributed import process_group
 
     torch.manual_seed(0)
     side = round((point["tokens"] - 1) ** 0.5)
     config = ViTConfig(image_size=PATCH * side, patch_size=PATCH, depth=point["layers"], width=point["width"],
                        heads=point["width"] // 32, n_register=0)  # fmt: skip
-    teacher = load_teacher(ViT(config))
+    teacher = load_model(ViT(config))
     share = BATCH // point["processes"]  # of a batch, so that all processes together have the same ones
-    images = load_images("scenes", teacher, images=point["images"], batch_size=share, team=team())
+    images = load_images("scenes", teacher, images=point["images"], batch_size=share, process_group=process_group())
     if task == "phases":
         return lambda: layer_similarity(teacher, images)
     if task == "dynamics":
-        return lambda: Pooled(labelled=True).run(teacher, images.halves())
+        return lambda: Pooled(labelled=True).run(teacher, images.fit_eval_split())
     recipe = distillation_named("default", point["images"] // (2 * BATCH), BATCH)
     third = point["layers"] // 3
-    return lambda: distill(teacher, images.alone(), "-".join([str(third)] * 3), recipe)
+    return lambda: train_surrogate(teacher, images.unsharded(), "-".join([str(third)] * 3), recipe)
 
 
 def measure(task: str, point: dict[str, int]) -> dict[str, Any]:
     """Measure one point in this process."""
     work = _work(task, point)
-    Path("/proc/self/clear_refs").write_text("5")  # the mark begins anew from what is held now
+    Path("/proc/self/clear_refs").write_text("5")  # reset the peak to the current memory
     before, began = _peak(), time.process_time()
     work()
     return {"seconds": round(time.process_time() - began, 3), "peak_mb": round((_peak() - before) / 1e6, 1)}
 
 
 def _alone(task: str, axis: str, point: dict[str, int]) -> dict[str, Any]:
-    """Measure one point in processes of its own; of several the slowest and the largest count."""
+    """Measure one point in new processes. Return the maximum time and memory over the processes."""
     n = point["processes"]
     start = [sys.executable] if n == 1 else [
         sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(n),
@@ -82,7 +82,7 @@ def _alone(task: str, axis: str, point: dict[str, int]) -> dict[str, Any]:
     done = subprocess.run(
         [*start, __file__, task, json.dumps(point)], env=environment, capture_output=True, text=True, check=True
     )
-    found = [json.loads(one) for one in re.findall(r"\{[^{}]*\}", done.stdout)]  # which may share a line
+    found = [json.loads(one) for one in re.findall(r"\{[^{}]*\}", done.stdout)]  # processes may print on the same line
     return {"task": task, "axis": axis, **point, **{name: max(one[name] for one in found) for name in found[0]}}
 
 

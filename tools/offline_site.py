@@ -1,6 +1,6 @@
-"""A hook of mkdocs: the site that was built asks nothing of any network, or the build fails.
+"""Check in an mkdocs hook that the built site loads nothing from a network, and fail the build otherwise.
 
-Links are for people to click and may lead anywhere; what a browser loads on its own may not.
+Links that a reader clicks may lead anywhere. Resources that a browser loads by itself must be local.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any
 
 LOG = logging.getLogger("mkdocs.hooks.offline_site")
 OUTSIDE = re.compile(r"\s*(?:https?:)?//", re.IGNORECASE)
-# Attributes whose address a browser loads, whatever the element; `href` only of `link`, since `a` waits for a click.
+# Attributes whose address a browser loads for any element. `href` counts only for `link`, because `a` needs a click.
 LOADED = ("src", "srcset", "poster", "data", "background", "xlink:href")
 IN_STYLES = re.compile(r"(?:@import\s+|url\()\s*[\"']?\s*((?:https?:)?//[^\"')\s]+)", re.IGNORECASE)
-# Drawn by a script that the theme would fetch; a page without either never asks for it.
+# Classes that make the theme fetch a script.
 FETCHING = ("mermaid", "arithmatex")
 
 
 class _Loads(HTMLParser):
-    """Collects what a page makes a browser load from elsewhere."""
+    """Collects the external addresses that a browser loads for a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,14 +42,14 @@ class _Loads(HTMLParser):
 
 
 def loads_from_outside(page: str) -> list[str]:
-    """Return what a browser would load from a network when it opens a page."""
+    """Return the external addresses that a browser loads when it opens a page."""
     parser = _Loads()
     parser.feed(page)
     return parser.found
 
 
 def on_post_build(config: Any) -> None:
-    """Look at every page and style sheet that was built; a warning fails a strict build."""
+    """Check every built page and style sheet. A warning fails a strict build."""
     site = Path(config["site_dir"])
     for path in sorted(site.rglob("*")):
         if path.suffix == ".html":
@@ -59,4 +59,4 @@ def on_post_build(config: Any) -> None:
         else:
             continue
         for address in found:
-            LOG.warning("%s loads %s, which is not here without a network", path.relative_to(site), address)
+            LOG.warning("%s loads %s from a network", path.relative_to(site), address)

@@ -1,6 +1,7 @@
-"""An extension of griffe: of parameters that a docstring describes together, each gets an entry of its own.
+"""Split docstring entries that describe several parameters, as a griffe extension.
 
-`lr, muon_lr` on one line is read as two parameters with the type and default of the first; apart they are read right.
+griffe reads `lr, muon_lr` on one line as two parameters with the type and default of the first. Separate entries are
+read correctly.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ TOGETHER = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)+)\n((?:(?: {4}.*)?\n)*(?: {
 
 
 def parameter_each(docstring: str) -> str:
-    """Return a docstring whose section Parameters has one name an entry."""
+    """Return a docstring with one entry per name in its Parameters section."""
     before, heading, after = docstring.partition("Parameters\n----------\n")
     section = re.split(r"(?m)^(?=\w+\n---+$)", after, maxsplit=1)
 
@@ -28,9 +29,9 @@ def parameter_each(docstring: str) -> str:
 
 
 class ParameterEach(griffe.Extension):
-    """Rewrites docstrings as they are read."""
+    """Rewrites docstrings when griffe loads them."""
 
     def on_instance(self, *, obj: Any, **kwargs: Any) -> None:
-        """Take in one object."""
+        """Rewrite the docstring of one object."""
         if obj.docstring is not None:
             obj.docstring.value = parameter_each(obj.docstring.value)

@@ -1,8 +1,8 @@
-"""Put a trained run into the package as the ViT of `scenes`: float16 weights and how they came to be.
+"""Bundle a trained run as the `scenes` ViT: float16 weights and a training record.
 
     python tools/ship_scenes_vit.py runs/scenes-vit
 
-The accuracy is measured on the float16 file itself, on 10,000 test images, after it was written.
+The tool measures the accuracy of the written float16 file on 10,000 test images.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from pathlib import Path
 
 import torch
 
-from raptor.accuracy import top1
-from raptor.data import load_images
-from raptor.models.store import load_vit, save_vit
-from raptor.models.teachers import SHIPPED, load_teacher
+from raptor.core.accuracy import top1
+from raptor.data.load import load_images
+from raptor.models.checkpoints import load_vit, save_vit
+from raptor.models.load import SHIPPED, load_model
 
 TEST_IMAGES = 10_000
 
 
 def main(run: Path) -> None:
-    """Convert, measure, record."""
+    """Convert the weights, measure the accuracy and write the record."""
     config, result = (json.loads((run / name).read_text()) for name in ("config.json", "result.json"))
     model, preprocessing = load_vit(run / "model")
     save_vit(model, preprocessing, SHIPPED, torch.float16)
-    teacher = load_teacher("scenes")
+    teacher = load_model("scenes")
     measured = top1(teacher, load_images("scenes", teacher, "test", TEST_IMAGES, batch_size=250), seed=0)
     record = {
-        # Resuming changes no bit of a run.
+        # A resumed run is bit-identical to an uninterrupted one.
         "command": "raptor " + " ".join(word for word in config["command"] if word != "--resume"),
         "seed": config["seed"],
         "steps": result["steps"],

@@ -1,4 +1,4 @@
-"""Put a surrogate of the scenes ViT into the package: float16 weights, measured as they ship, with a model card.
+"""Bundle a surrogate of the scenes ViT: float16 weights, their measured fidelity and a model card.
 
 python tools/ship_surrogate.py runs/raptor scenes:k3
 """
@@ -6,29 +6,29 @@ python tools/ship_surrogate.py runs/raptor scenes:k3
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-from raptor.commands.fidelity import IMAGES
-from raptor.data import HELD_OUT, load_images
-from raptor.evaluation import fidelity
-from raptor.fidelity_result import describe_fidelity
-from raptor.model_card import model_card
+from raptor.core.serialize import to_plain
+from raptor.data.load import HELD_OUT, load_images
+from raptor.distillation.model_card import SavedFidelity, model_card
+from raptor.evaluation.command import DEFAULT_IMAGES
+from raptor.evaluation.evaluate import fidelity
+from raptor.models.load import MODELS, load_model
 from raptor.models.pretrained import load_surrogate, with_teacher
-from raptor.models.teachers import MODELS, load_teacher
-from raptor.run import plain
 
 
 def main(run: Path, name: str) -> None:
-    """Convert, measure what was written, record."""
+    """Convert the weights, measure the written file and save the model card."""
     folder = MODELS / name.replace("scenes:", "scenes_raptor_")
     load_surrogate(run / "model", torch.float16).save_pretrained(folder)
-    model, teacher = load_surrogate(folder), load_teacher("scenes")
-    images = load_images("scenes", teacher, HELD_OUT, IMAGES, batch_size=250)
+    model, teacher = load_surrogate(folder), load_model("scenes")
+    images = load_images("scenes", teacher, HELD_OUT, DEFAULT_IMAGES, batch_size=250)
     measured = fidelity(with_teacher(model, teacher), images, seed=0)
-    about = {**describe_fidelity(measured), "data": f"scenes:{HELD_OUT}, the float16 file", "seed": 0, "images": IMAGES}
-    model.config.provenance["fidelity"] = plain(about)
+    saved = SavedFidelity(f"scenes:{HELD_OUT}, the float16 file", 0, DEFAULT_IMAGES, replace(measured, phases=None))
+    model.config.provenance["fidelity"] = to_plain(saved)
     model.half().save_pretrained(folder)
     (folder / "README.md").write_text(model_card(model.config), encoding="utf-8")
     print(measured)

@@ -1,4 +1,4 @@
-"""How long a step of each recipe takes, alternating in one run: the seconds of docs/figures/recipes.png.
+"""Time one step of each recipe, alternating in one run: the seconds for docs/figures/recipes.png.
 
 OMP_NUM_THREADS=1 python tools/time_steps.py > docs/data/step_seconds.jsonl
 OMP_NUM_THREADS=1 python tools/time_steps.py --model DIR --data cifar100:train --phases 3-4-5 --batch-size 64
@@ -11,16 +11,16 @@ import json
 import statistics
 
 import raptor
-from raptor.phases import Phases
-from raptor.training.distill import distill
-from raptor.training.recipes import distillation_named
+from raptor.core.phases import Phases
+from raptor.distillation.distill import train_surrogate
+from raptor.distillation.recipes import distillation_named
 
 STEPS = 40
 
 
 def seconds_a_step(recipe: str, given: argparse.Namespace) -> dict[str, float]:
-    """Train for a few steps; return the seconds of one in either stage, the first twenty left out."""
-    teacher = raptor.load_teacher(given.model)
+    """Train for a few steps, and return the seconds per step of each stage without the first twenty steps."""
+    teacher = raptor.load_model(given.model)
     images = raptor.load_images(given.data, teacher, images=STEPS * given.batch_size)
     at: dict[tuple[str, int], float] = {}
 
@@ -28,7 +28,7 @@ def seconds_a_step(recipe: str, given: argparse.Namespace) -> dict[str, float]:
         at[stage, int(line["step"])] = line["seconds"]
 
     chosen = distillation_named(recipe, STEPS, given.batch_size)
-    distill(teacher, images, Phases.parse(given.phases), chosen, watch=watch)
+    train_surrogate(teacher, images, Phases.parse(given.phases), chosen, watch=watch)
     return {stage: (at[stage, STEPS] - at[stage, 20]) / (STEPS - 20) for stage in ("stage1", "stage2")}
 
 

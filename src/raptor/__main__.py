@@ -1,4 +1,4 @@
-"""The command `raptor`: exit codes and errors; everything else is imported inside, so that Ctrl-C is met at once."""
+"""The command `raptor`: exit codes and error messages. Imports are inside, so that Ctrl-C works from the start."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sys
 
 
 def main() -> None:
-    """Run the command line: 0 success, 2 a user's mistake in one line on stderr, 130 Ctrl-C."""
-    if hasattr(sys.stdout, "reconfigure"):  # names of files may hold what the terminal's encoding does not
+    """Run the command line and exit: 0 for success, 2 for an error in one line on stderr, 130 for Ctrl-C."""
+    if hasattr(sys.stdout, "reconfigure"):  # file names may have characters that the terminal cannot encode
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = _run(sys.argv[1:] or ["--help"])
@@ -20,7 +20,7 @@ def main() -> None:
 
 
 def _is_interrupt(error: BaseException | None) -> bool:
-    """Tell Ctrl-C, also where it fell into an import that wrapped it in an error of its own."""
+    """Return whether an error is Ctrl-C, possibly wrapped by an import that it interrupted."""
     return error is not None and (
         isinstance(error, KeyboardInterrupt) or _is_interrupt(error.__cause__ or error.__context__)
     )
@@ -31,10 +31,12 @@ def _run(arguments: list[str]) -> int:
 
     from raptor.cli import run_command
     from raptor.errors import RaptorError, printable
-    from raptor.faults import what_happened
+    from raptor.runtime.faults import explain_failure
+    from raptor.runtime.malloc import keep_freed_memory
 
-    # What typer raises for a wrong call, found through its public child: it has moved between typer's releases.
+    # The base class of typer's usage errors; its module differs between releases of typer.
     usage_error: type[Exception] = typer.BadParameter.__mro__[1]
+    keep_freed_memory()  # a setting of the whole process, which a library call must not change
     try:
         code = run_command(arguments)
         sys.stdout.flush()
@@ -43,12 +45,12 @@ def _run(arguments: list[str]) -> int:
         return stop.exit_code
     except typer.Abort:
         return 130
-    except BrokenPipeError:  # who reads has enough, as `head` does; nothing more can be told, as typer has it too
+    except BrokenPipeError:  # the reader of a pipe, such as `head`, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (RaptorError, usage_error, OSError, RuntimeError, MemoryError) as error:
         if isinstance(error, (OSError, RuntimeError, MemoryError)):
-            message = what_happened(error)
+            message = explain_failure(error)
         else:
             message = getattr(error, "format_message", error.__str__)()
         if message is None or "--debug" in arguments:

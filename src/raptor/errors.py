@@ -1,7 +1,7 @@
-"""Named exceptions that a user may meet.
+"""Exceptions for errors in a user's input or environment.
 
-Each message says what was given, what is allowed and what to do; the command line prints it as one
-line and exits with 2. An exception that is not a `RaptorError` is a bug of ours.
+Each message says what was given, what is allowed and what to do. The command line prints it as one line and exits
+with 2. An exception that is not a `RaptorError` is a bug in raptor.
 """
 
 import pickle
@@ -9,33 +9,33 @@ import re
 
 
 def one_line(error: BaseException) -> str:
-    """Return the first line of what another library says, without terminal colours; its kind where it says nothing."""
-    if isinstance(error, pickle.UnpicklingError):  # which torch advises to run all the same
-        return "it holds code or objects beside plain tensors"
+    """Return the class and the first line of an error of another library, without terminal colours."""
+    if isinstance(error, pickle.UnpicklingError):  # torch's message recommends to load the file anyway
+        return "it contains code or objects other than tensors"
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip().partition("\n")[0][:300]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def printable(text: str) -> str:
-    """Return text from outside as a terminal may show it: what would move the cursor or hide something is escaped."""
+    """Escape the control characters in a text, so that it can be printed safely."""
     shown = (letter if letter.isprintable() or letter in "\n\t" else ascii(letter)[1:-1] for letter in text)
     return "".join(shown)
 
 
 class RaptorError(Exception):
-    """Base of everything that a user's input can cause."""
+    """Base class of all errors that a user's input can cause."""
 
 
 class LayoutError(RaptorError):
-    """A token group, a token count or a patch grid that the model does not have."""
+    """A token group, token count or patch grid that the model does not have."""
 
 
 class PhaseError(RaptorError):
-    """Phases that cannot be: not lengths, or not of this depth."""
+    """Phases that are invalid, or that do not match the depth of the model."""
 
 
 class MatrixError(RaptorError):
-    """A matrix that is no layer-layer similarity."""
+    """A matrix that is not a layer-layer similarity."""
 
 
 class LayerError(RaptorError):
@@ -43,48 +43,48 @@ class LayerError(RaptorError):
 
 
 class ModelNotFoundError(RaptorError):
-    """Nothing that can be loaded is at the place that was named."""
+    """A model that does not exist, or that cannot be loaded."""
 
 
 class UnsupportedModelError(RaptorError):
-    """A model of an architecture that no adapter knows."""
+    """A model whose architecture no adapter supports."""
 
 
 class WeightsError(RaptorError):
-    """Weights that do not belong to the architecture, or a file that is not weights."""
+    """Weights that do not match the architecture, or a file without weights."""
 
 
 class ImageSizeError(RaptorError):
-    """An image size that the model cannot take."""
+    """An image size that the model does not support."""
 
 
 class DataError(RaptorError):
-    """Images that are not there, cannot be read, or lack what was asked of them."""
+    """Images or results that do not exist, cannot be read, or lack the requested annotations."""
 
 
 class DamagedDataError(DataError):
-    """More damaged images than may be skipped in silence."""
+    """More damaged images than are skipped by default."""
 
 
 class MissingDependencyError(RaptorError):
-    """An optional package that this request needs."""
+    """A missing optional package."""
 
 
 class OptionError(RaptorError):
-    """An option whose value cannot be used."""
+    """An option with an invalid value."""
 
 
 class OutputError(RaptorError):
-    """A run directory that cannot be written, or that another run holds."""
+    """A run directory that cannot be written to, or that another run is using."""
 
 
 class ResumeError(RaptorError):
-    """A run that cannot go on: no checkpoint of it, or one of another configuration."""
+    """A run that cannot be resumed: its checkpoint is missing, damaged or of another configuration."""
 
 
 class TrainingError(RaptorError):
-    """A training that cannot go on, such as a loss that is not finite."""
+    """A training that failed, for example because the loss is not finite."""
 
 
 class PipelineError(RaptorError):
-    """Stages of the whole pipeline that failed; the others are done and kept."""
+    """Failed stages of the pipeline; the results of the other stages are kept."""

@@ -16,9 +16,9 @@ from raptor.benchmarks.distillation import (
 from raptor.benchmarks.dynamics import dynamics_against_forward
 from raptor.benchmarks.phases import segmentation_against_ruptures, similarity_against_forward
 from raptor.benchmarks.probing import eight_rates, kept_features
-from raptor.benchmarks.ratio import Ratio
 from raptor.benchmarks.rollout import rollout_against_forward
 from raptor.benchmarks.training import generation_against_step, step_against_products
+from raptor.runtime.timing import Ratio
 
 # One row a comparison; `raptor bench` runs them all.
 BENCHMARKS: dict[str, Callable[[], Ratio]] = {

@@ -9,17 +9,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss, silu
 
-from raptor.benchmarks.ratio import Ratio, compare, compare_peaks
 from raptor.benchmarks.rollout import dinov2_small
-from raptor.flow import DepthFlow, last_state, rollout
+from raptor.core.flow import DepthFlow, last_state, rollout
+from raptor.core.phases import Phases
+from raptor.distillation.losses import TrajectoryLoss
+from raptor.distillation.recipes import END_TO_END_WEIGHTS, distillation_named
+from raptor.distillation.stage_losses import end_to_end_loss
+from raptor.models.load import load_model
 from raptor.models.surrogate import Surrogate, build_surrogate
-from raptor.models.teachers import load_teacher
 from raptor.models.vit import ViT, ViTConfig
-from raptor.phases import Phases
-from raptor.training.distill import joined_loss
-from raptor.training.losses import TrajectoryLoss
-from raptor.training.recipe import build_optimizers
-from raptor.training.recipes import JOINED_WEIGHTS, distillation_named
+from raptor.runtime.timing import Ratio, compare, compare_peaks
+from raptor.training.config import build_optimizers
 
 PHASES = Phases((7, 3, 2))
 BATCH = 16
@@ -69,13 +69,13 @@ def _ours(size: Size, recipe: str) -> Callable[[], None]:
     """Return our own step of stage 2, with the released optimiser, AdamW: what is compared are the blocks."""
     surrogate, truth = _given(size, recipe)
     chosen = distillation_named(recipe, muon_lr=0)
-    optimizers = build_optimizers(surrogate.raptor, chosen.joined)
-    loss = TrajectoryLoss(chosen.joined_weights)
+    optimizers = build_optimizers(surrogate.raptor, chosen.end_to_end)
+    loss = TrajectoryLoss(chosen.end_to_end_weights)
 
     def step() -> None:
         for optimizer in optimizers:
             optimizer.zero_grad()
-        joined_loss(surrogate.raptor, truth, surrogate.layout, loss).backward()
+        end_to_end_loss(surrogate.raptor, truth, surrogate.layout, loss).backward()
         nn.utils.clip_grad_norm_(surrogate.raptor.parameters(), 1.0)
         for optimizer in optimizers:
             optimizer.step()
@@ -100,7 +100,7 @@ def _theirs(size: Size) -> Callable[[], None]:
             tokens = blocks[PHASES.block_of(layer)](tokens, layer)
             target = truth[:, layer]
             parts = {name: mse_loss(tokens[:, where], target[:, where]) for name, where in groups.items()}
-            losses.append(torch.stack([JOINED_WEIGHTS[name] * part for name, part in parts.items()]).sum())
+            losses.append(torch.stack([END_TO_END_WEIGHTS[name] * part for name, part in parts.items()]).sum())
         torch.stack(losses).mean().backward()
         nn.utils.clip_grad_norm_(blocks.parameters(), 1.0)
         optimizer.step()
@@ -113,7 +113,7 @@ def _given(size: Size, recipe: str) -> tuple[Surrogate, Tensor]:
     torch.manual_seed(0)
     config = ViTConfig(image_size=8 * size.side, width=size.width, heads=size.heads, n_register=size.n_register)
     chosen = distillation_named(recipe)
-    surrogate = build_surrogate(load_teacher(ViT(config)), PHASES, chosen.kind, **chosen.block)
+    surrogate = build_surrogate(load_model(ViT(config)), PHASES, chosen.kind, **chosen.block)
     pixels = torch.randn(BATCH, 3, *surrogate.teacher.image_size)
     with torch.no_grad():
         return surrogate, rollout(surrogate.teacher, surrogate.embed(pixels)).states

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from raptor.benchmarks.ratio import Ratio, compare
 from raptor.benchmarks.rollout import dinov2_small
-from raptor.data.batch import Batch
+from raptor.core.batches import Batch, BatchList
 from raptor.dynamics.survey import Pooled
+from raptor.runtime.malloc import keep_freed_memory
+from raptor.runtime.timing import Ratio, compare
 
 BATCHES = 8  # of four images in either half: fits between the halves cost the same for any number
 
@@ -17,9 +18,10 @@ def dynamics_against_forward() -> Ratio:
 
     Intervals, which are made after it, cost the same for any number of images and are not in it.
     """
+    keep_freed_memory()  # as the command does
     own, teacher, pixels = dinov2_small()
     batch = Batch(pixels, torch.arange(len(pixels)) % 2, None, None, [""] * len(pixels))
-    half = [batch] * BATCHES
+    half = BatchList([batch] * BATCHES)
 
     def ours() -> None:
         Pooled(labelled=True).run(teacher, (half, half))

@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from raptor.benchmarks.ratio import Ratio, compare
 from raptor.benchmarks.rollout import dinov2_small
 from raptor.errors import MissingDependencyError
-from raptor.segmentation import segment
-from raptor.similarity import Similarity, layer_similarity
+from raptor.phases.segment import segment
+from raptor.phases.similarity import Similarity, layer_similarity
+from raptor.runtime.timing import Ratio, compare
 
 LAYERS, MOST = 48, 12
 

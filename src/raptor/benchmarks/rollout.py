@@ -7,11 +7,11 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from raptor.benchmarks.ratio import Ratio, compare
-from raptor.flow import rollout
-from raptor.hub import import_transformers
-from raptor.models.teachers import load_teacher
+from raptor.core.flow import rollout
+from raptor.models.load import load_model
 from raptor.models.teachers.teacher import Teacher
+from raptor.runtime.optional_imports import import_transformers
+from raptor.runtime.timing import Ratio, compare
 
 
 def dinov2_small() -> tuple[nn.Module, Teacher, Tensor]:
@@ -23,7 +23,7 @@ def dinov2_small() -> tuple[nn.Module, Teacher, Tensor]:
     )
     # Asking a model for hidden states leaves hooks on it: the other side gets one that nobody asked.
     own = transformers.Dinov2WithRegistersModel(config).eval()
-    return own, load_teacher(copy.deepcopy(own), image_size=224), torch.randn(4, 3, 224, 224)
+    return own, load_model(copy.deepcopy(own), image_size=224), torch.randn(4, 3, 224, 224)
 
 
 def rollout_against_forward() -> Ratio:

@@ -11,13 +11,13 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from raptor.benchmarks.ratio import Ratio, compare
-from raptor.data.scene_images import SceneImages
-from raptor.data.scene_layout import SIZE
-from raptor.memory import keep_freed_memory
+from raptor.core.preprocessing import Preprocessing
+from raptor.data.scenes.images import SceneImages
+from raptor.data.scenes.layout import SIZE
 from raptor.models.vit import ViT, ViTConfig
-from raptor.preprocessing import Preprocessing
-from raptor.training.recipe import Recipe, build_optimizers
+from raptor.runtime.malloc import keep_freed_memory
+from raptor.runtime.timing import Ratio, compare
+from raptor.training.config import TrainConfig, build_optimizers
 
 BATCH = 64
 
@@ -31,7 +31,7 @@ def _training_step() -> Callable[[], object]:
     keep_freed_memory()
     torch.manual_seed(0)
     model = ViT(ViTConfig()).train()
-    optimizers = build_optimizers(model, Recipe(steps=1, muon_lr=5e-3))
+    optimizers = build_optimizers(model, TrainConfig(steps=1, muon_lr=5e-3))
     batch = _images().batch(np.arange(BATCH))
     assert batch.label is not None
     pixels, label = batch.pixels, batch.label

@@ -1,12 +1,12 @@
-"""The command line: verbs, no logic. Each is a thin layer over one function of the package."""
+"""The command line: no logic of its own."""
 
 from __future__ import annotations
 
 import typer
 
-# Imported for the verbs that they register, in the order in which help lists them.
-from raptor.cli import dynamics, models, pipeline, probes, studies, surrogates, upkeep  # noqa: F401
-from raptor.cli.app import app
+from raptor.cli.app import app, register_verbs
+
+register_verbs()
 
 
 def run_command(arguments: list[str]) -> int:

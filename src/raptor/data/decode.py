@@ -1,4 +1,4 @@
-"""From a file or its bytes to an RGB image; whatever is wrong with it becomes one kind of error."""
+"""Decoding of image files and bytes to RGB; every failure becomes a `DamagedImage`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from raptor.errors import one_line
 
-# What photographs and masks are kept in. PIL reads some forty formats, whatever a file is called, and one of them,
-# EPS, is a program that it hands to Ghostscript.
+# Formats of photographs and masks. PIL reads about forty formats, whatever the suffix of a file; one of them, EPS, is a
+# program that it passes to Ghostscript.
 FORMATS = frozenset({"JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM", "JPEG2000", "AVIF"})
 
 
@@ -27,22 +27,22 @@ class DamagedImage(Exception):
 
 @cache
 def _formats() -> tuple[str, ...]:
-    """Return those of the formats that the installed PIL reads."""
+    """Return the formats that the installed PIL supports."""
     Image.init()
     return tuple(sorted(FORMATS & set(Image.OPEN)))
 
 
 @contextlib.contextmanager
 def opened(source: Path | bytes) -> Iterator[Image.Image]:
-    """Open an image that may come from anybody; whatever goes wrong in it becomes a `DamagedImage`."""
+    """Open an untrusted image; any error while it is open becomes a `DamagedImage`."""
     try:
         with warnings.catch_warnings():
-            # Decoders warn of metadata that nobody asked for. A decompression bomb is a warning up to twice the limit
-            # and an error above: refuse both.
+            # Ignore warnings about metadata. PIL warns of a decompression bomb up to twice its limit and raises above:
+            # reject both.
             warnings.simplefilter("ignore")
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             if isinstance(source, Path) and not stat.S_ISREG(source.stat().st_mode):
-                raise DamagedImage("not a file")  # a pipe would be waited for
+                raise DamagedImage("not a file")  # opening a pipe would block
             with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=_formats()) as image:
                 yield image
     except DamagedImage:
@@ -52,14 +52,19 @@ def opened(source: Path | bytes) -> Iterator[Image.Image]:
     except UnidentifiedImageError as error:
         raise DamagedImage("not an image") from error
     except Exception as error:
-        # Decoders of many formats raise almost anything on hostile bytes.
+        # Decoders raise almost any class for damaged or hostile bytes.
         raise DamagedImage(one_line(error)) from error
 
 
 def decode(source: Path | bytes | NDArray[np.uint8]) -> Image.Image:
-    """Return an image in RGB, upright as its EXIF orientation says; an array (height, width, 3) is one already.
+    """Decode an image to RGB and apply its EXIF orientation.
 
-    Transparency is dropped, 16-bit greys are scaled to 8 bits, of an animation the first frame is taken.
+    Transparency is dropped, 16-bit grey values are scaled to 8 bits, and the first frame of an animation is used.
+
+    Parameters
+    ----------
+    source
+        File, encoded bytes, or an RGB array (height, width, 3).
     """
     if isinstance(source, np.ndarray):
         return Image.fromarray(source)

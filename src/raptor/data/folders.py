@@ -1,4 +1,4 @@
-"""Folders of images: flat, or one folder a class, with or without folders for splits above."""
+"""Folders of images: flat, or with one sub-folder per class, optionally inside one folder per split."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from raptor.data.records import FolderRecords
 from raptor.data.splits import known_split
 from raptor.errors import DataError
 
-# Endings of what PIL reads and people keep photographs in.
+# File suffixes of images.
 ENDINGS = frozenset(
     {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".jp2", ".avif"}
 )
 
 
 def image_files(folder: Path) -> tuple[Path, ...]:
-    """Return every image file below a folder, sorted; hidden files and folders are passed over."""
+    """Return all image files below a folder, sorted; hidden files and folders are skipped."""
     return tuple(_images_below(folder))
 
 
 def _images_below(folder: Path) -> Iterator[Path]:
     entered = set()
     for directory, folders, files in os.walk(folder, followlinks=True, onerror=_refuse):
-        # A link that leads back up would be followed for ever.
+        # Do not follow a symbolic link that leads back up.
         if (real := os.path.realpath(directory)) in entered:
             folders.clear()
             continue
@@ -36,7 +36,7 @@ def _images_below(folder: Path) -> Iterator[Path]:
 
 
 def _class_names(split: Path) -> list[str]:
-    """Return the sub-folders that hold an image, where a look at the first one is enough; of a flat split none."""
+    """Return the names of the sub-folders with images; an empty list if the folder itself has images."""
     try:
         inside = [path for path in split.iterdir() if not path.name.startswith(".")]
     except OSError as error:
@@ -51,11 +51,10 @@ def _refuse(error: OSError) -> NoReturn:
 
 
 def split_folders(folder: Path) -> dict[str, Path]:
-    """Return the folders of a set that has its splits in folders; none where its folders are classes.
+    """Return the folder of each split; an empty dict if the sub-folders are classes.
 
-    `train` with `val` or `test` beside it, or one of them alone, are splits. `train` among other names is a
-    class (of vehicles, say). Splits with other folders of images beside them are refused, since either
-    reading would mix what must stay apart.
+    `train`, `val` and `test` are splits if no other sub-folder has images. A single one of these names among other
+    folders is a class (of vehicles, for example). Several of them among other folders are ambiguous, and a DataError.
     """
     try:
         folders = [path for path in sorted(folder.iterdir()) if path.is_dir() and not path.name.startswith(".")]
@@ -69,20 +68,27 @@ def split_folders(folder: Path) -> dict[str, Path]:
     if others or len(splits) < len(named):
         names = ", ".join(path.name for path in [*named, *others])
         raise DataError(
-            f"the folders of {str(folder)!r} ({names}) are neither classes nor one folder for each split; name the "
-            "folder that you mean"
+            f"the folders of {str(folder)!r} ({names}) are neither classes nor one folder per split; use one of these "
+            "folders as data"
         )
     return splits
 
 
 def read_folder(folder: Path, splits: Iterable[Path] = ()) -> FolderRecords:
-    """Read one folder: an image of its own means no labels, otherwise each sub-folder is a class.
+    """List the images of one folder: without labels if it contains images itself, else with one class per sub-folder.
 
-    Classes have the same numbers in all `splits` of a set, also where one of them has no image of some.
+    Parameters
+    ----------
+    folder
+        The folder.
+    splits
+        Folders of all splits of the dataset, so that class numbers are the same in each.
     """
     files = image_files(folder)
     if not files:
-        raise DataError(f"the folder {str(folder)!r} holds no images; what counts ends in {', '.join(sorted(ENDINGS))}")
+        raise DataError(
+            f"the folder {str(folder)!r} has no images; supported suffixes are {', '.join(sorted(ENDINGS))}"
+        )
     if any(path.parent == folder for path in files):
         return FolderRecords(folder, files)
     names = [path.relative_to(folder).parts[0] for path in files]

@@ -1,4 +1,4 @@
-"""Items that worker processes decode, in the order of their batches."""
+"""Batches of items from worker processes."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from raptor.errors import DataError, one_line
-from raptor.faults import AGAIN
+from raptor.runtime.faults import RETRY
 
 
 def loaded(dataset: Dataset, batches: Iterable[list[int]], workers: int) -> Iterator[list[Any]]:
-    """Yield the items of each batch; a worker that dies is an error that says what to do.
+    """Yield the items of each batch; raise a DataError if a worker dies.
 
     Parameters
     ----------
     dataset
-        Item by item.
+        The items.
     batches
-        Indices, a list a batch.
+        Indices of the items of each batch.
     workers
-        Processes beside this one; 0 for none.
+        Number of worker processes; with 0, items are loaded in this process.
     """
     source = _started(
         DataLoader(
             dataset, batch_sampler=batches, num_workers=workers, collate_fn=_as_is, worker_init_fn=_leave_sigterm,
-            # Of its own: it draws a number when it starts, and noise of a step must not depend on where a run began.
+            # The loader draws a seed when it starts; with its own generator the global one does not change.
             generator=torch.Generator(),
         )
     )  # fmt: skip
@@ -39,21 +39,21 @@ def loaded(dataset: Dataset, batches: Iterable[list[int]], workers: int) -> Iter
         except StopIteration:
             return
         except (RuntimeError, ConnectionError, EOFError) as error:
-            # The last two where it died while it handed over what it had decoded.
+            # The last two are raised if the worker died while it was sending data.
             if isinstance(error, RuntimeError) and not str(error).startswith("DataLoader worker (pid"):
                 raise
             raise DataError(
-                f"a process that decodes images has died ({one_line(error)}), most often for want of memory; what was "
-                f"finished is kept: free some and {AGAIN}"
+                f"a worker process that decodes images died ({one_line(error)}), probably because the machine is out "
+                f"of memory. Finished results are kept; free some memory and {RETRY}"
             ) from error
         yield items
 
 
 def _started(loader: DataLoader) -> Iterator[list[Any]]:
-    """Start the workers, and leave signals as they were.
+    """Start the workers and restore the signal handler that torch installs.
 
-    torch would answer the death of a worker by an exception wherever this process happens to be, be it in the middle
-    of a checkpoint; when the next batch is asked for it is noticed as well.
+    torch's handler raises an exception at the moment a worker dies, possibly in the middle of writing a checkpoint. The
+    loader also notices a dead worker when the next batch is requested.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGCHLD"):
         return iter(loader)
@@ -64,7 +64,7 @@ def _started(loader: DataLoader) -> Iterator[list[Any]]:
 
 
 def _leave_sigterm(worker: int) -> None:
-    """Let the main process alone answer SIGTERM, which schedulers send to all: it saves, then ends its workers."""
+    """Ignore SIGTERM in a worker: schedulers send it to all processes, and the main process must save first."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 

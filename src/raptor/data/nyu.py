@@ -1,4 +1,4 @@
-"""NYU Depth v2: the labelled .mat file, and folders of one .h5 file an image."""
+"""NYU Depth v2: the labelled .mat file, or folders with one .h5 file per image."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from raptor.data.records import Files, Record
 from raptor.data.splits import known_split
 from raptor.errors import DataError, MissingDependencyError, one_line
 
-SPLITS = "splits.mat"  # beside the .mat file: which of its images are of which split
-MOST_VALUES = 2**32  # of an array of a file; the labelled file has 1.3e9
+SPLITS = "splits.mat"  # next to the .mat file: the images of each split
+MOST_VALUES = 2**32  # largest allowed array; the labelled file has 1.3e9 values
 
 
 @contextlib.contextmanager
@@ -25,38 +25,38 @@ def _opened(path: Path) -> Iterator[Any]:
     try:
         import h5py
     except ImportError as error:
-        raise MissingDependencyError("files of NYU Depth v2 need h5py: pip install 'raptor-vit[nyu]'") from error
+        raise MissingDependencyError("NYU Depth v2 needs the package h5py: pip install 'raptor-vit[nyu]'") from error
     try:
         with h5py.File(path, "r") as file:
             yield file
     except (OSError, LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
-        raise DataError(f"{str(path)!r} is no readable file of NYU Depth v2: {one_line(error)}") from error
+        raise DataError(f"{str(path)!r} cannot be read as a file of NYU Depth v2: {one_line(error)}") from error
 
 
 def _dataset(file: Any, name: str) -> Any:
-    """Return an array of a file; HDF5 knows arrays that lie in other files, anywhere, and those are refused."""
+    """Return an array of a file; raise a ValueError for HDF5 links to other files and for oversized arrays."""
     found = file[name]
     if found.file.filename != file.filename or found.external or found.is_virtual:
-        raise ValueError(f"its {name!r} lies in another file")
+        raise ValueError(f"its {name!r} is stored in another file")
     if found.size > MOST_VALUES:
-        raise ValueError(f"its {name!r} has {found.size:,} values, too many")
+        raise ValueError(f"its {name!r} has {found.size:,} values, more than {MOST_VALUES:,}")
     return found
 
 
 def _record(image: Any, depth: Any, name: str) -> Record:
-    """Return an image of bytes with its depth in metres."""
+    """Return a record of an image (height, width, 3) and its depth (height, width) in metres."""
     if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
-        raise ValueError(f"an image has three channels of bytes, not {image.dtype} of shape {image.shape}")
+        raise ValueError(f"an image is {image.dtype} of shape {image.shape}, not uint8 of shape (height, width, 3)")
     if depth.shape != image.shape[:2] or depth.dtype.kind not in "fiu":
-        raise ValueError(f"a depth map has a number a pixel, not {depth.dtype} of shape {depth.shape}")
+        raise ValueError(f"a depth map is {depth.dtype} of shape {depth.shape}, not one number per pixel")
     return Record(np.ascontiguousarray(image), None, name, None, np.ascontiguousarray(depth))
 
 
 @dataclass(frozen=True)
 class LabelledRecords:
-    """Images and depths of the labelled .mat file; it is opened anew for each, so that processes can share it.
+    """Images and depths of the labelled .mat file, which is opened for each image so that processes can share it.
 
-    Its labels have 894 classes, which is more than a mask with 255 for unlabelled holds: they are left out.
+    The 894 classes of its labels do not fit into 8-bit masks, so labels are not used.
     """
 
     path: Path
@@ -71,22 +71,22 @@ class LabelledRecords:
     def __getitem__(self, index: int) -> Record:
         where = self.indices[index]
         with _opened(self.path) as file:
-            # MATLAB keeps columns first: (images, channels, width, height).
+            # MATLAB is column-major: (images, channels, width, height).
             image, depth = _dataset(file, "images")[where].transpose(2, 1, 0), _dataset(file, "depths")[where].T
             return _record(image, depth, self.name_of(index))
 
     def name_of(self, index: int) -> str:
-        """Return the place within the file."""
+        """Return the file name and the index in it."""
         return f"{self.path.name}[{self.indices[index]}]"
 
     def key_of(self, index: int) -> str:
-        """Return the place within the file, and the file's whole path."""
+        """Return the absolute path of the file and the index in it."""
         return f"{os.path.abspath(self.path)}[{self.indices[index]}]"
 
 
 @dataclass(frozen=True)
 class FileRecords(Files):
-    """One .h5 file an image, with `rgb` (3, height, width) and `depth` (height, width)."""
+    """One .h5 file per image, with `rgb` (3, height, width) and `depth` (height, width)."""
 
     classes: None = None
     mask_classes: None = None
@@ -99,7 +99,7 @@ class FileRecords(Files):
 
 
 def open_labelled(path: Path) -> dict[str, Callable[[], LabelledRecords]]:
-    """Return how to read each split of the labelled file; without `splits.mat` beside it there are none."""
+    """Return a function that reads each split of the labelled file; `splits.mat` next to it defines them."""
     with _opened(path) as file:
         n = len(_dataset(file, "images"))
     listed = path.parent / SPLITS
@@ -110,16 +110,16 @@ def open_labelled(path: Path) -> dict[str, Callable[[], LabelledRecords]]:
     try:
         content = loadmat(listed, variable_names=["trainNdxs", "testNdxs"])
         parts = {name: content[f"{name}Ndxs"].ravel().astype(int) - 1 for name in ("train", "test")}
-    except Exception as error:  # its reader raises almost anything on hostile bytes
-        raise DataError(f"{str(listed)!r} does not list the images of splits: {one_line(error)}") from error
+    except Exception as error:  # the reader raises almost any class for hostile bytes
+        raise DataError(f"{str(listed)!r} does not define splits: {one_line(error)}") from error
     for indices in parts.values():
         if indices.size and not 0 <= indices.min() <= indices.max() < n:
-            raise DataError(f"{str(listed)!r} names images that are not among the {n} of {str(path)!r}, from 1 on")
+            raise DataError(f"{str(listed)!r} has an image number outside 1..{n}, the images of {str(path)!r}")
     return {name: partial(LabelledRecords, path, tuple(indices.tolist())) for name, indices in parts.items()}
 
 
 def open_files(root: Path) -> dict[str, Callable[[], FileRecords]]:
-    """Return how to read each split of a folder with .h5 files below `train` and `val`; none where there are none."""
+    """Return a function that reads each split of a folder with .h5 files below `train` and `val`."""
     found: dict[str, Callable[[], FileRecords]] = {}
     for folder in sorted(path for path in root.iterdir() if path.is_dir()):
         if (split := known_split(folder.name)) and (files := tuple(sorted(folder.rglob("*.h5")))):

@@ -1,4 +1,4 @@
-"""The order in which images are trained on."""
+"""The order of training images."""
 
 from __future__ import annotations
 
@@ -7,9 +7,18 @@ from collections.abc import Iterator
 
 
 def endless(n: int, first_step: int, batch_size: int, seed: int, part: tuple[int, int] = (0, 1)) -> Iterator[list[int]]:
-    """Yield batches of indices: a pure function of the step, so that a run can go on from any.
+    """Yield batches of indices indefinitely; a batch depends only on its step, so that a run can resume anywhere.
 
-    Each epoch has an order of its own by the seed. With `part` = (i, n) only the i-th of n equal parts of each batch.
+    Parameters
+    ----------
+    n
+        Number of images.
+    first_step, batch_size
+        Step of the first batch, and images per batch.
+    seed
+        Seed of the order, which is new in each epoch.
+    part
+        (i, n) yields only the i-th of n equal parts of each batch.
     """
     position = first_step * batch_size
     epoch, order = -1, list[int]()

@@ -1,4 +1,4 @@
-"""Images with masks beside them: any pair of folders, ADE20k's own, Pascal VOC."""
+"""Images with masks: a folder of images and one of masks, ADE20k, or Pascal VOC."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class PairRecords(Files):
 
 
 def open_pairs(root: Path) -> Readers:
-    """Return how to read each split of a folder that has masks beside its images; none where it has not."""
+    """Return a function that reads each split of a folder with images and masks; empty if there are no masks."""
     if all((root / name).is_dir() for name in VOC_FOLDERS):
         return _open_voc(root)
     images = root / "images"
@@ -57,7 +57,7 @@ def _read(root: Path, folder: Path, masks: Path, images: Path) -> PairRecords:
     stems = [path.relative_to(folder).with_suffix("") for path in files]
     for path, stem in zip(files, stems, strict=True):
         if stem not in ids:
-            raise DataError(f"the image {str(path)!r} has no mask {str(beside / stem)!r} beside it")
+            raise DataError(f"the image {str(path)!r} has no mask {str(beside / stem)!r}")
     if left := sorted(set(ids) - set(stems)):
         raise DataError(f"the mask {str(ids[left[0]])!r} has no image in {str(folder)!r}")
     names, from_one = _classes(root), _is_ade(root)
@@ -66,12 +66,12 @@ def _read(root: Path, folder: Path, masks: Path, images: Path) -> PairRecords:
 
 
 def _is_ade(root: Path) -> bool:
-    """Whether ids count from one, as ADE20k's do."""
+    """Return whether a folder is ADE20k, whose class ids start at 1."""
     return (root / ADE_NAMES).is_file() or root.name.startswith("ADEChallengeData")
 
 
 def _classes(root: Path) -> tuple[str, ...] | None:
-    """Return the names of classes, where a file tells them."""
+    """Return the class names from `classes.txt` or ADE20k's list, or None."""
     listed = root / "classes.txt"
     if listed.is_file():
         return tuple(line.strip() for line in listed.read_text(errors="replace").splitlines() if line.strip())
@@ -89,11 +89,11 @@ def _open_voc(root: Path) -> Readers:
         names = listed.read_text(errors="replace").split()
         for name in names:
             if name != PurePath(name).name:
-                raise DataError(f"{str(listed)!r} names {name[:200]!r}, which is no plain name of an image")
+                raise DataError(f"{str(listed)!r} lists {name[:200]!r}, which is not a plain image name")
         found = (tuple(pictures / f"{name}.jpg" for name in names), tuple(masks / f"{name}.png" for name in names))
         for path in (*found[0], *found[1]):
             if not os.path.isfile(path):
-                raise DataError(f"{str(listed)!r} names {path.stem!r}, but there is no {str(path)!r}")
+                raise DataError(f"{str(listed)!r} lists {path.stem!r}, but {str(path)!r} does not exist")
         return PairRecords(root, *found, VOC_CLASSES, len(VOC_CLASSES))
 
     return {

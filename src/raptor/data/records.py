@@ -1,6 +1,6 @@
-"""Records: what a data set has of each image before it is decoded.
+"""Records: the images of a dataset before they are decoded.
 
-A folder and a table look the same from here on: a length, an undecoded image, a label and a name.
+Folders and tables share this interface: a length, and for each index an encoded image, a label and a name.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from raptor.errors import DataError
 
 @dataclass(frozen=True)
 class Mask:
-    """Class ids of pixels, not yet read.
+    """Class ids of the pixels of an image, not yet read.
 
     Parameters
     ----------
     source
-        An image file of ids, or the ids themselves.
+        Image file with the ids, or an array.
     n_classes
-        Ids are below it, or 255 where unlabelled; None where nobody says.
+        Number of classes, or None if it is not known. Ids are smaller, or 255 for unlabelled pixels.
     from_one
-        Ids count from 1, and 0 is unlabelled.
+        Whether ids start at 1, with 0 for unlabelled pixels.
     """
 
     source: Path | NDArray[Any]
@@ -39,7 +39,7 @@ class Mask:
 
 @dataclass(frozen=True)
 class Record:
-    """One image, not yet decoded, with what is known of it; depth is 0 where it was not measured."""
+    """One image, not yet decoded, with its annotations; depth is 0 where it was not measured."""
 
     image: Path | bytes | NDArray[np.uint8]
     label: int | None
@@ -54,15 +54,15 @@ class Records(Protocol):
 
     @property
     def classes(self) -> tuple[str, ...] | None:
-        """Names of the classes, or None where there are no labels."""
+        """Class names, or None if the images have no labels."""
 
     @property
     def mask_classes(self) -> tuple[str, ...] | None:
-        """Names of the classes of pixels, or None where there are no masks or no names."""
+        """Names of the mask classes, or None if there are no masks or no names."""
 
     @property
     def n_mask_classes(self) -> int | None:
-        """How many classes of pixels there are, or None where nobody says."""
+        """Number of mask classes, or None if it is not known."""
 
     def __len__(self) -> int: ...
 
@@ -72,12 +72,12 @@ class Records(Protocol):
         """Return the name of a record without reading its image."""
 
     def key_of(self, index: int) -> str:
-        """Return what tells the image from those of all other sets: where it lies."""
+        """Return a key that identifies the image across datasets: its location."""
 
 
 @dataclass(frozen=True)
 class Files:
-    """Files below a folder, one an image."""
+    """Files below a folder, one per image."""
 
     root: Path
     files: tuple[Path, ...]
@@ -86,17 +86,17 @@ class Files:
         return len(self.files)
 
     def name_of(self, index: int) -> str:
-        """Return the path within the folder."""
+        """Return the path relative to the folder."""
         return str(self.files[index].relative_to(self.root))
 
     def key_of(self, index: int) -> str:
-        """Return the whole path."""
+        """Return the absolute path."""
         return os.path.abspath(self.files[index])
 
 
 @dataclass(frozen=True)
 class FolderRecords(Files):
-    """Image files, labelled by the folder that they lie in or not at all."""
+    """Image files, optionally labelled by their folder."""
 
     labels: tuple[int, ...] | None = None
     classes: tuple[str, ...] | None = None
@@ -111,7 +111,7 @@ class FolderRecords(Files):
 
 @dataclass(frozen=True)
 class TableRecords:
-    """Rows of a `datasets` table whose image column is left undecoded."""
+    """Rows of a `datasets` table with undecoded images."""
 
     table: Any
     image_column: str
@@ -127,7 +127,7 @@ class TableRecords:
 
     @cached_property
     def rows(self) -> Any:
-        """The columns that are needed: others may hold what cannot be decoded."""
+        """The table with only the image and label columns; others may have values that cannot be decoded."""
         return self.table.select_columns([name for name in (self.image_column, self.label_column) if name is not None])
 
     def __getitem__(self, index: int) -> Record:
@@ -138,52 +138,52 @@ class TableRecords:
             content = self._beside(str(value["path"]), index)
         if isinstance(label, str) and self.classes is not None:
             label = self.classes.index(label)
-        # An absent image is left to the decoder, which reports it as damaged with its row.
+        # The decoder reports a missing image as damaged, with its row.
         return Record(b"" if content is None else content, None if label is None else int(label), self.name_of(index))
 
     def _beside(self, path: str, index: int) -> Path:
-        """Return the file that a row names; a table from anybody may name files that are nobody's business."""
+        """Return the file that a row names; an untrusted table must not name files outside its folders."""
         try:
             found = (self.folders[0] / path).resolve()
             inside = any(found.is_relative_to(folder.resolve()) for folder in self.folders)
-        except (OSError, RuntimeError, ValueError):  # what no file can be called, and links in a circle
+        except (OSError, RuntimeError, ValueError):  # impossible names, and symbolic links in a circle
             inside = False
         if not inside:
             raise DataError(
-                f"{self.name_of(index)} names the file {path[:200]!r}; images are in the table or in files below "
+                f"{self.name_of(index)} names the file {path[:200]!r}; images must be in the table, or in files below "
                 f"{str(self.folders[0])!r}"
             )
         return found
 
     def name_of(self, index: int) -> str:
-        """Return the row of the table."""
+        """Return the name of the table and the row."""
         return f"{self.name}[{index}]"
 
     def key_of(self, index: int) -> str:
-        """Return the row of the table, named by its files and split."""
+        """Return the fingerprint of the table and the row."""
         return f"{self.table._fingerprint}[{index}]"
 
 
 @dataclass(frozen=True)
 class Subset:
-    """Some of the records, in the order given."""
+    """Some of the records, in a given order."""
 
     records: Records
     indices: Sequence[int]
 
     @property
     def classes(self) -> tuple[str, ...] | None:
-        """Names of the classes of the whole set."""
+        """Class names of the whole dataset."""
         return self.records.classes
 
     @property
     def mask_classes(self) -> tuple[str, ...] | None:
-        """Names of the classes of pixels of the whole set."""
+        """Names of the mask classes of the whole dataset."""
         return self.records.mask_classes
 
     @property
     def n_mask_classes(self) -> int | None:
-        """How many there are of them."""
+        """Number of mask classes of the whole dataset."""
         return self.records.n_mask_classes
 
     def __len__(self) -> int:
@@ -193,16 +193,16 @@ class Subset:
         return self.records[self.indices[index]]
 
     def name_of(self, index: int) -> str:
-        """Return the name within the whole set."""
+        """Return the name in the whole dataset."""
         return self.records.name_of(self.indices[index])
 
     def key_of(self, index: int) -> str:
-        """Return where the image lies."""
+        """Return the key in the whole dataset."""
         return self.records.key_of(self.indices[index])
 
 
 def check_column(wanted: str, columns: Sequence[str], kind: str) -> str:
-    """Return the column that the user named, or say which there are."""
+    """Return a column name; raise a DataError that lists the columns if it does not exist."""
     if wanted not in columns:
-        raise DataError(f"there is no {kind} column {wanted!r}; the columns are {', '.join(columns)}")
+        raise DataError(f"no {kind} column {wanted!r} exists; the columns are {', '.join(columns)}")
     return wanted

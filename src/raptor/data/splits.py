@@ -1,4 +1,4 @@
-"""Splits: which there are, which is meant, and one held out where a set has none."""
+"""Names and choice of splits, and a held-out split for datasets that have none."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import random
 
 from raptor.errors import DataError
 
-# Names that people give the same split.
+# Aliases of split names.
 ALIASES = {
     "train": "train", "training": "train",
     "val": "validation", "valid": "validation", "validation": "validation", "dev": "validation",
     "test": "test", "testing": "test",
 }  # fmt: skip
-# What is measured on when nobody says: the first of these that a set has.
+# The default split to measure on: the first of these that a dataset has.
 MEASURED = ("validation", "test", "train")
-# What is reported on after a training: the first of these that a set has.
+# The split to report on after training: the first of these that a dataset has.
 HELD_OUT = "held-out"
 REPORTED = ("test", "validation")
 HELD_OUT_SHARE = 0.2
@@ -22,12 +22,22 @@ SPLIT_SEED = 0
 
 
 def known_split(name: str) -> str | None:
-    """Return the plain name of a split, or None where the word is not one."""
+    """Return the standard name of a split, or None if the name is not known."""
     return ALIASES.get(name.lower())
 
 
 def choose(available: list[str], wanted: str | None, source: str) -> str:
-    """Return the split to use of those that a set brings."""
+    """Return the split to use.
+
+    Parameters
+    ----------
+    available
+        Splits of the dataset.
+    wanted
+        Requested split, or None for the default.
+    source
+        Name of the dataset, for messages.
+    """
     if wanted is None:
         return next((name for name in MEASURED if name in available), available[0])
     plain = known_split(wanted) or wanted
@@ -39,18 +49,18 @@ def choose(available: list[str], wanted: str | None, source: str) -> str:
 
 
 def hold_out(n: int, wanted: str, source: str) -> list[int]:
-    """Return the indices of a split of a set that brings none.
+    """Return the indices of a split of a dataset that has no splits.
 
-    A fifth of the images is held out as `test` (also called `validation`), the rest is `train`. The
-    seed is the split's own and not the run's, so that what one run trained on is never what another evaluates.
+    A fifth of the images is held out as `test` (or `validation`); the rest is `train`. The split does not depend on the
+    seed of the run, so that no run evaluates on images that another run trained on.
     """
     plain = "test" if wanted == HELD_OUT else known_split(wanted)
     if plain is None:
         raise DataError(
-            f"{source!r} has no splits of its own, so one is held out: ask for train or test, not {wanted!r}"
+            f"{source!r} has no split {wanted!r}; it has no splits of its own, so use train or test (a held-out fifth)"
         )
     if n < 2:
-        raise DataError(f"{source!r} has {n} image, too few to hold one out")
+        raise DataError(f"{source!r} has {n} image; at least 2 are needed to hold one out")
     order = list(range(n))
     random.Random(SPLIT_SEED).shuffle(order)
     cut = max(1, round(HELD_OUT_SHARE * n))

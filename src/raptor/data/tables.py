@@ -1,4 +1,4 @@
-"""Parquet files and dataset ids, through `datasets`: which column is the image, which the label."""
+"""Parquet files and dataset ids, read with `datasets`."""
 
 from __future__ import annotations
 
@@ -10,46 +10,48 @@ from typing import Any
 
 from raptor.data.records import Records, TableRecords, check_column
 from raptor.errors import DataError, one_line
-from raptor.hub import reachable
+from raptor.runtime.optional_imports import reachable
 
-# Guesses, in this order, where a table does not say which column is which.
+# Column names to look for, in this order.
 IMAGE_NAMES = ("image", "img", "jpg", "png", "picture", "photo")
 LABEL_NAMES = ("label", "labels", "fine_label", "class", "target", "cls")
-MOST_CLASSES = 100_000  # larger numbers are no classes but ids of something else
+MOST_CLASSES = 100_000  # larger numbers are ids, not classes
 
 
 def open_parquet(files: list[Path]) -> Any:
-    """Open parquet files as one table; `datasets` keeps a memory-mapped copy in its cache."""
+    """Open parquet files as one table; `datasets` stores a memory-mapped copy in its cache."""
     import datasets
 
     try:
         with _silence():
             return datasets.load_dataset("parquet", data_files=[os.path.abspath(file) for file in files], split="train")
     except Exception as error:
-        # Arrow and datasets raise their own kinds for a damaged or foreign file.
-        what = repr(str(files[0])) if len(files) == 1 else f"one of {len(files)} files from {str(files[0])!r} on"
-        raise DataError(f"{what} is not a readable parquet file, or has no rows ({_reason(error)})") from error
+        # Arrow and datasets raise many classes for a damaged file.
+        what = (
+            repr(str(files[0])) if len(files) == 1 else f"one of {len(files)} files, starting with {str(files[0])!r},"
+        )
+        raise DataError(f"{what} is not a readable parquet file, or has no rows: {_reason(error)}") from error
 
 
 def open_dataset(name: str) -> dict[str, Any]:
-    """Open a dataset id: its splits, by name."""
+    """Open a dataset id; return its splits by name."""
     import datasets
 
     if "/" not in name and name in datasets.packaged_modules._PACKAGED_DATASETS_MODULES:
-        raise DataError(f"{name!r} is a format, not a data set: give the path of a folder or of parquet files")
+        raise DataError(f"{name!r} is a format, not a dataset; use the path of a folder or of parquet files")
     try:
-        # Without a network the cache is used at once instead of after half a minute of retries.
+        # Without a network, use the cache at once instead of retrying for half a minute.
         config = datasets.DownloadConfig(local_files_only=not reachable())
         return dict(datasets.load_dataset(name, download_config=config))
     except Exception as error:
         raise DataError(
-            f"{name!r} is no local path, and no data set of that id can be loaded ({_reason(error)}); without a "
-            "network give a folder of images or parquet files"
+            f"{name!r} is not a local path, and no dataset with this id can be loaded ({_reason(error)}); without a "
+            "network, use a folder of images or parquet files"
         ) from error
 
 
 def cache_folders() -> tuple[Path, ...]:
-    """Return where data sets of the hub have their files on this machine."""
+    """Return the folders in which datasets of the hub are cached."""
     import datasets
     from huggingface_hub import constants
 
@@ -62,23 +64,34 @@ def _reason(error: Exception) -> str:
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """Keep the library's bars and reports away from local files; downloads keep theirs."""
+    """Turn off the log messages and progress bars of `datasets`, and restore both at the end."""
     import datasets
 
-    before = datasets.logging.get_verbosity()
+    verbosity, bars = datasets.logging.get_verbosity(), datasets.is_progress_bar_enabled()
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)
     datasets.disable_progress_bars()
     try:
         yield
     finally:
-        datasets.logging.set_verbosity(before)
-        datasets.enable_progress_bars()
+        datasets.logging.set_verbosity(verbosity)
+        if bars:
+            datasets.enable_progress_bars()
 
 
 def read_table(
     table: Any, name: str, image_column: str | None, label_column: str | None, folders: tuple[Path, ...]
 ) -> Records:
-    """Find the columns of a table, and leave its images undecoded; files that it names lie in one of `folders`."""
+    """Return the records of a table, with undecoded images.
+
+    Parameters
+    ----------
+    table, name
+        The table, and its name for messages.
+    image_column, label_column
+        Names of the columns, or None to detect them.
+    folders
+        Folders with the files that the table may name.
+    """
     import datasets
 
     columns = list(table.column_names)
@@ -87,19 +100,19 @@ def read_table(
     classes = None if label is None else _classes(table, label)
     if label_column and classes is None:
         raise DataError(
-            f"the label column {label!r} of {name!r} holds {table.features[label]} or gaps, not class numbers from 0 "
-            f"on, {MOST_CLASSES:,} at most, or names"
+            f"the label column {label!r} of {name!r} has values of {table.features[label]} or missing values; labels "
+            f"must be names, or class numbers from 0 to {MOST_CLASSES - 1:,}"
         )
     if isinstance(table.features[image], datasets.Image):
         table = table.cast_column(image, datasets.Image(decode=False))
     elif not _holds_images(table.features[image]):
-        raise DataError(f"the column {image!r} of {name!r} holds {table.features[image]}, not images")
-    # A guess that turns out to hold no classes is no label.
+        raise DataError(f"the column {image!r} of {name!r} has values of {table.features[image]}, not images")
+    # A detected column without valid classes is not a label column.
     return TableRecords(table, image, None if classes is None else label, classes, name, folders)
 
 
 def _holds_images(feature: Any) -> bool:
-    """Tell an image column: an Image, bytes, or a struct with bytes."""
+    """Return whether a column has images: an Image, bytes, or a struct with bytes."""
     import datasets
 
     if isinstance(feature, datasets.Image):
@@ -113,12 +126,12 @@ def _guess_image(table: Any, name: str) -> str:
     candidates = [column for column in table.column_names if _holds_images(table.features[column])]
     if not candidates:
         raise DataError(
-            f"{name!r} has no image column; its columns are {', '.join(table.column_names)}: name the one that "
-            "holds encoded images with --image-column"
+            f"{name!r} has no image column; its columns are {', '.join(table.column_names)}. Name the column with "
+            "encoded images with --image-column"
         )
     named = [column for column in IMAGE_NAMES if column in candidates]
     if not named and len(candidates) > 1:
-        raise DataError(f"{name!r} has several image columns, {', '.join(candidates)}: choose with --image-column")
+        raise DataError(f"{name!r} has several image columns: {', '.join(candidates)}; choose one with --image-column")
     return (named or candidates)[0]
 
 
@@ -133,7 +146,7 @@ def _guess_label(table: Any) -> str | None:
 def _classes(table: Any, column: str) -> tuple[str, ...] | None:
     """Return the class names: those of the table, the sorted strings, or the numbers up to the largest.
 
-    None where the column holds anything else, or has gaps.
+    None if the column has other values or missing values.
     """
     import datasets
 
@@ -148,8 +161,8 @@ def _classes(table: Any, column: str) -> tuple[str, ...] | None:
     if isinstance(feature, datasets.ClassLabel):
         if max(values) >= len(feature.names):
             raise DataError(
-                f"the column {column!r} has the label {max(values)}, but names for {len(feature.names)} classes alone, "
-                "from 0 on"
+                f"the column {column!r} has the label {max(values)}, but only {len(feature.names)} class names; labels "
+                f"must be from 0 to {len(feature.names) - 1}"
             )
         return tuple(feature.names)
     return tuple(str(number) for number in range(max(values) + 1))

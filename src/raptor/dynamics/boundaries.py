@@ -1,4 +1,4 @@
-"""Are tokens faster where phases meet? All other placements of as many cuts are the comparison."""
+"""Test whether tokens are faster at phase boundaries than at other placements of as many boundaries."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from raptor.phases import Phases
+from raptor.core.phases import Phases
 
-MOST = 100_000  # placements that are gone through
+MOST = 100_000  # placements; more are sampled
 
 
 @dataclass(frozen=True)
 class BoundaryTest:
-    """Mean speed at the boundaries against that of every other placement of as many, or of 100,000 of them.
+    """Permutation test of the mean speed at phase boundaries, over all placements or 100,000 random ones.
 
     Parameters
     ----------
     at_boundaries, elsewhere
-        Mean speed of the steps that cross from a phase into the next, and of all others between two layers.
+        Mean speed (radians) of the steps that cross a boundary, and of the other steps between two layers.
     p
-        Share of placements, the own one included, whose mean speed is at least as high.
+        Share of placements whose mean speed is at least as high; the tested placement counts.
     smallest
-        The least that p can be: one over the number of placements that were compared.
+        Smallest attainable p: one over the number of placements.
     """
 
     at_boundaries: float
@@ -34,17 +34,18 @@ class BoundaryTest:
 
 
 def boundary_test(speed: Sequence[float], phases: Phases) -> BoundaryTest | None:
-    """Compare, exactly up to 100,000 placements; None where there is one phase, or nothing beside the boundaries.
+    """Test whether the speed is higher at phase boundaries; exact up to 100,000 placements.
 
-    Cuts that come from the same similarities as the speed make this circular: take them from another token group, or
-    from other images.
+    Return None where there is one phase, or no step that is not a boundary. Boundaries from the same similarities as
+    the speed make the test circular: take them from another token group or from other images.
 
     Parameters
     ----------
     speed
-        Of the steps 0..L-1; step l goes from layer l to layer l + 1. Step 0 leaves the embedding and is no boundary.
+        Mean speed of the steps 0..L-1; step l goes from layer l to layer l + 1. Step 0 leaves the embedding and is
+        never a boundary.
     phases
-        Of the layers 1..L.
+        Phases of the layers 1..L.
     """
     phases.check_depth(len(speed))
     steps = range(1, len(speed))
@@ -61,7 +62,7 @@ def boundary_test(speed: Sequence[float], phases: Phases) -> BoundaryTest | None
 
 
 def _placements(steps: range, cuts: tuple[int, ...]) -> Iterator[Sequence[int]]:
-    """Yield all placements of as many cuts; where there are too many, the own one and others drawn at random."""
+    """Yield all placements of as many cuts; where there are too many, the given one and random others."""
     if math.comb(len(steps), len(cuts)) <= MOST:
         yield from itertools.combinations(steps, len(cuts))
         return

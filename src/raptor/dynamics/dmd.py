@@ -1,4 +1,4 @@
-"""Dynamic mode decomposition: depth as one linear map, of group means on the unit sphere (appendix D)."""
+"""Dynamic mode decomposition (DMD): one linear map for all layers, fitted to unit group means (appendix D)."""
 
 from __future__ import annotations
 
@@ -8,29 +8,28 @@ import torch
 from jaxtyping import Complex, Float
 from torch import Tensor
 
-from raptor.device import doubled
-from raptor.dynamics.motion import Motion
+from raptor.core.bootstrap import BinnedMean
+from raptor.dynamics.measures import StateBatch
 from raptor.errors import MatrixError
-from raptor.resampling import BinnedMean
+from raptor.runtime.device import doubled
 
-RANK = 10  # the paper's
-SINGULAR = 32  # singular values that are shown
+RANK = 10  # as in the paper
 
 
 @dataclass(frozen=True)
 class Modes:
-    """A linear map of rank r that takes states to those of the next layer.
+    """A linear map of rank r from the states at one layer to those at the next.
 
     Parameters
     ----------
     eigenvalues, modes
-        Of the map; modes are columns.
+        Eigenvalues of the map, by decreasing modulus, and its modes as columns.
     singular
         All singular values of the states that it was fitted to, largest first.
     operator, basis
         The map is operator basis^T; the columns of the basis are orthonormal and span the states.
     start
-        The mean state at the first layer.
+        Mean state at the first layer.
     """
 
     eigenvalues: Complex[Tensor, " rank"]
@@ -47,12 +46,12 @@ class Modes:
 
     @property
     def median_modulus(self) -> float:
-        """The median modulus."""
+        """The median modulus of the eigenvalues."""
         return self.eigenvalues.abs().median().item()
 
     def amplitudes(self) -> Complex[Tensor, " rank"]:
-        """Return how much of each mode is in the mean state at the first layer."""
-        # On a CPU the default pivots by memory that nobody set: its last digits change from call to call.
+        """Return the coefficient of each mode in the mean state at the first layer."""
+        # On a CPU the default driver reads uninitialised memory: its last digits change from call to call.
         driver = "gelsd" if self.modes.device.type == "cpu" else None
         return torch.linalg.lstsq(self.modes, self.start.to(self.modes.dtype)[:, None], driver=driver).solution[:, 0]
 
@@ -67,14 +66,23 @@ def fit(
     rank: int = RANK,
     rounding: float | None = None,
 ) -> Modes:
-    """Return the exact DMD of pairs of states, at most of their numerical rank: more would be invented.
+    """Fit exact DMD to pairs of states.
 
-    `rounding` is that of the numbers that the states come from; by default that of their own kind.
+    Parameters
+    ----------
+    before, after
+        States at one layer and at the next, one pair per column.
+    rank
+        Maximum rank of the map; it is never above the numerical rank of the states.
+    rounding
+        Relative rounding error of the states; that of their data type by default.
     """
     rounding = torch.finfo(before.dtype).eps if rounding is None else rounding
     before, after = doubled(before), doubled(after)
     if not (before.isfinite().all() and after.isfinite().all()):
-        raise MatrixError("states are not finite at some layer, so that no map can be fitted: check the weights")
+        raise MatrixError(
+            "the states are not finite at some layer, so no linear map can be fitted: check the model's weights"
+        )
     u, s, vh = torch.linalg.svd(before, full_matrices=False)
     kept = min(rank, int((s > s[0] * max(before.shape) * rounding).sum()))
     basis = u[:, :kept]
@@ -89,14 +97,14 @@ def _modes(basis: Tensor, operator: Tensor, singular: Tensor, start: Tensor) -> 
 
 
 class PooledDMD:
-    """One map for all images: sums of outer products stream, so that any number of images takes the memory of one.
+    """One linear map for all images, from sums of outer products: memory does not grow with the number of images.
 
     Parameters
     ----------
     rank
-        Of the map, at most.
+        Maximum rank of the map.
     normalised
-        Whether group means are put on the unit sphere at every layer.
+        Whether to normalise group means to length 1 at every layer.
     """
 
     def __init__(self, rank: int = RANK, normalised: bool = True):
@@ -104,19 +112,19 @@ class PooledDMD:
         self.sums: dict[str, list[Tensor]] = {}
         self.n, self.rounding = 0, 0.0
 
-    def add(self, motion: Motion) -> None:
-        """Take in a batch."""
-        for group in motion.layout.slices:
-            states = (motion.unit_means if self.normalised else motion.group_means)[group]
+    def update(self, batch: StateBatch) -> None:
+        """Add a batch."""
+        for group in batch.layout.slices:
+            states = (batch.unit_means if self.normalised else batch.group_means)[group]
             before, after = states[:, :-1].flatten(0, 1), states[:, 1:].flatten(0, 1)
             new = [before.T @ before, after.T @ before, states[:, 0].sum(dim=0)]
             old = self.sums.get(group)
             self.sums[group] = new if old is None else [one + other for one, other in zip(old, new, strict=True)]
-        self.n += motion.n
-        self.rounding = motion.rounding
+        self.n += batch.n
+        self.rounding = batch.rounding
 
-    def result(self) -> dict[str, Modes]:
-        """Return the map of each group."""
+    def compute(self) -> dict[str, Modes]:
+        """Return the map of each token group."""
         return {group: self._fit(*sums) for group, sums in self.sums.items()}
 
     def _fit(
@@ -124,7 +132,7 @@ class PooledDMD:
     ) -> Modes:
         squares, vectors = torch.linalg.eigh(own)
         squares, vectors = squares.flip(0).clamp(min=0), vectors.flip(1)
-        # Singular values below rounding of the states, and squares below that of their sums, are not told from zero.
+        # Singular values below the rounding error of the states, and squares below that of their sums, count as zero.
         width = len(squares)
         least = max((width * self.rounding) ** 2, width * torch.finfo(squares.dtype).eps)
         kept = min(self.rank, int((squares > squares[0] * least).sum()))
@@ -133,29 +141,29 @@ class PooledDMD:
 
 
 class DMDError:
-    """How far a map is off on images that it was not fitted to: relative error of one step, and of t from layer 0 on.
+    """Relative errors of a map on images that it was not fitted to: of one step, and of a rollout from layer 0.
 
     Parameters
     ----------
     modes
-        By group, fitted to group means on the unit sphere.
+        Maps by token group, fitted to unit group means.
     """
 
     def __init__(self, modes: dict[str, Modes]):
         self.modes = modes
-        self.one: dict[str, BinnedMean] = {}
-        self.many: dict[str, BinnedMean] = {}
+        self.one_step: dict[str, BinnedMean] = {}
+        self.rollout: dict[str, BinnedMean] = {}
 
-    def add(self, motion: Motion) -> None:
-        """Take in a batch."""
+    def update(self, batch: StateBatch) -> None:
+        """Add a batch."""
         for group, modes in self.modes.items():
-            states = motion.unit_means[group]
+            states = batch.unit_means[group]
             size = states[:, 1:].norm(dim=-1)
             once = modes.step(states[:, :-1].flatten(0, 1)).unflatten(0, (len(states), -1))
             rolled, again = [], states[:, 0]
             for _ in range(states.shape[1] - 1):
                 again = modes.step(again)
                 rolled.append(again)
-            for means, found in ((self.one, once), (self.many, torch.stack(rolled, dim=1))):
+            for means, found in ((self.one_step, once), (self.rollout, torch.stack(rolled, dim=1))):
                 error = (found - states[:, 1:]).norm(dim=-1) / size
                 means.setdefault(group, BinnedMean()).add(error)

@@ -1,80 +1,86 @@
-"""Fixed points: a flow that goes on beyond its last layer by its last step, and whether directions come to rest."""
+"""Fixed points: iterate the last step beyond the last layer, and see whether directions converge."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 
-from raptor.dynamics.by_layer import ByLayer
-from raptor.dynamics.geometry import Convergence, Speed
-from raptor.dynamics.motion import observe
-from raptor.flow import DepthFlow
-from raptor.rewiring import Rewired
+from raptor.core.batches import ImageSource
+from raptor.core.estimate import LayerEstimates
+from raptor.core.flow import DepthFlow, ReorderedFlow
+from raptor.core.serialize import Key
+from raptor.dynamics.curves.convergence import Convergence
+from raptor.dynamics.curves.speed import Speed
+from raptor.dynamics.measures import run_measures
 
 BEYOND = 48  # layers
-AT_REST = 1e-3  # radians a layer below which directions count as at rest
+CONVERGED_SPEED = 1e-3  # radians per layer below which directions count as converged
 
 
 @dataclass(frozen=True)
-class Settling:
-    """How directions go on beyond the last layer.
+class FixedPointResult:
+    """Directions when the last step is repeated beyond the last layer L.
 
     Parameters
     ----------
     speed
-        Angle between layers l and l + 1, from layer L on.
+        Angle between the layers l and l + 1 in radians, from layer L.
+    n
+        Number of images.
     from_last
-        By group, the cosine of layer L with the last one: how far the fixed point is from where the model stops.
-    settled
-        By group, the first layer beyond L at which the mean speed is below a thousandth of a radian; None if never.
+        By token group, the cosine between layer L and the last iteration: how far the model stops from the fixed point.
     rate
-        By group, the factor by which speed changes a layer, over the second half of what was run: below 1 it settles.
+        By token group, the factor by which the speed changes per layer, over the second half of the iterations; below 1
+        directions converge.
+    converged_layer
+        By token group, the number of layers after L until the mean speed is below 0.001 radians; None if never.
     """
 
-    speed: ByLayer
+    speed: LayerEstimates
+    n: int
     from_last: dict[str, float]
-    settled: dict[str, int | None]
     rate: dict[str, float]
+    converged_layer: Annotated[dict[str, int | None], Key(name="settled")]
 
 
-def settle(flow: DepthFlow, images: Iterable[Any], beyond: int = BEYOND, seed: int = 0) -> Settling:
-    """Run the last step again and again; of a surrogate, its last block with the last layer's own scaling.
+def iterate_last_step(flow: DepthFlow, images: ImageSource, beyond: int = BEYOND, seed: int = 0) -> FixedPointResult:
+    """Repeat the last step after the last layer; for a surrogate, its last block with the last layer's scaling.
 
     Parameters
     ----------
     flow
         A surrogate, or any flow.
     images
-        A few.
+        A few images.
     beyond
-        Layers after the last.
+        Number of layers after the last.
     seed
-        Of the bootstrap over images.
+        Seed of the bootstrap over images.
     """
-    longer = Rewired(flow, [*range(flow.depth), *[flow.depth - 1] * beyond])
+    longer = ReorderedFlow(flow, [*range(flow.depth), *[flow.depth - 1] * beyond])
     speed, gamma = Speed(), Convergence()
-    observe(longer, images, speed, gamma)
-    whole = speed.result(seed)
-    after = ByLayer(
+    run_measures(longer, images, speed, gamma)
+    whole = speed.compute(seed)
+    after = LayerEstimates(
         mean={group: values[flow.depth :] for group, values in whole.mean.items()},
         low={group: values[flow.depth :] for group, values in whole.low.items()},
         high={group: values[flow.depth :] for group, values in whole.high.items()},
         n=whole.n,
         seed=seed,
     )
-    last = {group: values[flow.depth] for group, values in gamma.result(seed).mean.items()}
-    settled = {
-        group: next((i for i, value in enumerate(values) if value < AT_REST), None)
+    last = {group: values[flow.depth] for group, values in gamma.compute(seed).mean.items()}
+    converged_layer = {
+        group: next((i for i, value in enumerate(values) if value < CONVERGED_SPEED), None)
         for group, values in after.mean.items()
     }
-    return Settling(after, last, settled, {group: _rate(values) for group, values in after.mean.items()})
+    rate = {group: _rate(values) for group, values in after.mean.items()}
+    return FixedPointResult(after, whole.n, last, rate, converged_layer)
 
 
 def _rate(speeds: list[float]) -> float:
-    """Return the factor a layer of the line through the logarithms, without what is at rest to rounding."""
+    """Return the factor per layer from a line through the logarithms, without speeds at the level of rounding."""
     half = [(i, speed) for i, speed in enumerate(speeds) if i >= len(speeds) // 2 and speed > 1e-6]
     if len(half) < 2:
         return float("nan")

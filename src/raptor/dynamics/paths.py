@@ -1,37 +1,39 @@
-"""Trajectories in the plane: the principal directions of all states on the sphere, and the paths of classes in it."""
+"""Trajectories of classes and of single images, in the principal directions of all unit group means."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from raptor.dynamics.motion import Motion
-from raptor.dynamics.principal import Principal, principal_of
+from raptor.core.principal import Principal, principal_of
+from raptor.core.serialize import Key
+from raptor.dynamics.measures import StateBatch
 
-EXAMPLES = 60  # paths of single images that are kept
+EXAMPLES = 60  # images whose trajectories are stored
 
 
 class PrincipalMeasure:
-    """First half of the images: two moments of each group stream, d and d x d."""
+    """Principal directions of each token group, from the first two moments over the first half of the images."""
 
     def __init__(self) -> None:
         self.n = 0
         self.first: dict[str, Tensor] = {}
         self.second: dict[str, Tensor] = {}
 
-    def add(self, motion: Motion) -> None:
-        """Take in a batch."""
-        for group, means in motion.unit_means.items():
+    def update(self, batch: StateBatch) -> None:
+        """Add a batch."""
+        for group, means in batch.unit_means.items():
             rows = means.flatten(0, 1)
             self.first[group] = self.first.get(group, 0) + rows.sum(dim=0)
             self.second[group] = self.second.get(group, 0) + rows.T @ rows
-        self.n += len(motion.states) * motion.n
+        self.n += len(batch.states) * batch.n
 
-    def result(self) -> dict[str, Principal]:
-        """Return the directions of each group."""
+    def compute(self) -> dict[str, Principal]:
+        """Return the principal directions of each token group."""
         found = {}
         for group, total in self.first.items():
             centre = total / self.n
@@ -40,44 +42,52 @@ class PrincipalMeasure:
 
 
 @dataclass(frozen=True)
+class Example:
+    """Trajectory of one image: its coordinates at the layers 0..L, and its class."""
+
+    path: list[list[float]]
+    class_name: Annotated[str, Key(name="class")]
+
+
+@dataclass(frozen=True)
 class Paths:
-    """Of one token group, in the coordinates of its principal directions.
+    """Trajectories of one token group, in the coordinates of its first three principal directions.
 
     Parameters
     ----------
+    explained
+        Share of the variance along each direction.
     classes
-        By class, its mean at the layers 0..L; with no labels, one path under -1.
+        By class, its mean trajectory at the layers 0..L; without labels, one trajectory called `all`.
     spread
         By class, the standard deviation over images in each coordinate.
     count
-        By class, how many images.
+        By class, the number of images.
     examples
-        Class and path of some images.
-    explained
-        Share of the variance along each direction.
+        Trajectories of some images.
     """
 
-    classes: dict[int, list[list[float]]]
-    spread: dict[int, list[list[float]]]
-    count: dict[int, int]
-    examples: list[tuple[int, list[list[float]]]]
     explained: list[float]
+    classes: dict[str, list[list[float]]]
+    spread: dict[str, list[list[float]]]
+    count: dict[str, int]
+    examples: list[Example]
 
 
 def class_name(number: int, classes: Sequence[str] | None) -> str:
-    """Return what a class of paths or basins is called."""
+    """Return the name of a class: `all` for -1 (no labels), and the number where there are no names."""
     if number < 0:
         return "all"
     return str(number) if classes is None else classes[number]
 
 
 class PathsMeasure:
-    """Second half: the paths of classes, and of some images.
+    """Trajectories of classes and of some images, from the second half of the images.
 
     Parameters
     ----------
     principal
-        Directions of each group, of the other images.
+        Principal directions of each token group, from the other images.
     """
 
     def __init__(self, principal: dict[str, Principal]):
@@ -87,11 +97,11 @@ class PathsMeasure:
         self.second: dict[tuple[str, int], Tensor] = {}
         self.examples: dict[str, list[tuple[int, list[list[float]]]]] = {group: [] for group in principal}
 
-    def add(self, motion: Motion) -> None:
-        """Take in a batch."""
-        label = torch.full((motion.n,), -1) if motion.label is None else motion.label.cpu()
+    def update(self, batch: StateBatch) -> None:
+        """Add a batch."""
+        label = torch.full((batch.n,), -1) if batch.label is None else batch.label.cpu()
         for group, principal in self.principal.items():
-            at = principal(motion.unit_means[group])
+            at = principal(batch.unit_means[group])
             for number in label.unique().tolist():
                 own = at[label == number]
                 self.first[group, number] = self.first.get((group, number), 0) + own.sum(dim=0)
@@ -101,15 +111,27 @@ class PathsMeasure:
         for number in label.tolist():
             self.count[number] = self.count.get(number, 0) + 1
 
-    def result(self) -> dict[str, Paths]:
-        """Return the paths of each group."""
-        found = {}
+    def compute(self, classes: Sequence[str] | None = None) -> dict[str, Paths]:
+        """Return the trajectories of each token group.
+
+        Parameters
+        ----------
+        classes
+            Names of the classes; their numbers by default.
+        """
+        names = {number: class_name(number, classes) for number in sorted(self.count)}
+        results = {}
         for group, principal in self.principal.items():
-            means = {number: self.first[group, number] / n for number, n in sorted(self.count.items())}
-            spread = {
-                number: (self.second[group, number] / self.count[number] - mean.square()).clamp(min=0).sqrt().tolist()
-                for number, mean in means.items()
-            }
-            classes = {number: mean.tolist() for number, mean in means.items()}
-            found[group] = Paths(classes, spread, dict(self.count), self.examples[group], principal.explained)
-        return found
+            means = {number: self.first[group, number] / self.count[number] for number in names}
+            squares = {number: self.second[group, number] / self.count[number] for number in names}
+            results[group] = Paths(
+                explained=principal.explained,
+                classes={names[number]: mean.tolist() for number, mean in means.items()},
+                spread={
+                    names[number]: (squares[number] - mean.square()).clamp(min=0).sqrt().tolist()
+                    for number, mean in means.items()
+                },
+                count={name: self.count[number] for number, name in names.items()},
+                examples=[Example(path, names[number]) for number, path in self.examples[group]],
+            )
+        return results

@@ -1,131 +1,102 @@
-"""All of section 4 on one flow: most of it in one pass over the images, the dear measures on a few of them."""
+"""Measure the dynamics of a flow: most measures in one pass over the images, the expensive ones on a subset."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from raptor.display import Displayed
-from raptor.dynamics.basins import BasinMeasure, Basins, ClassMeans
-from raptor.dynamics.boundaries import BoundaryTest, boundary_test
-from raptor.dynamics.by_layer import ByLayer
-from raptor.dynamics.dmd import DMDError, Modes, PooledDMD
-from raptor.dynamics.expansion import Expansion, expansion
-from raptor.dynamics.fixed_points import Settling, settle
-from raptor.dynamics.geometry import Convergence, Norms, Speed
-from raptor.dynamics.halves import Halves, in_halves
+from raptor.core.batches import ImageSet, ImageSource, as_image_set, n_real
+from raptor.core.estimate import Estimate, LayerEstimates
+from raptor.core.flow import DepthFlow, trajectory_size
+from raptor.core.options import old_keywords
+from raptor.core.phases import Phases, PhasesLike, as_phases
+from raptor.dynamics.basins import BasinMeasure, ClassMeans
+from raptor.dynamics.boundaries import boundary_test
+from raptor.dynamics.claims import GIVEN, claims_of
+from raptor.dynamics.curves.coherence import Coherence
+from raptor.dynamics.curves.convergence import Convergence
+from raptor.dynamics.curves.image_ranks import ImageRanks
+from raptor.dynamics.curves.registry import RegisteredMeasures
+from raptor.dynamics.curves.speed import Speed
+from raptor.dynamics.dmd import DMDError, PooledDMD
+from raptor.dynamics.fixed_points import iterate_last_step
 from raptor.dynamics.image_dmd import ImageDMD, ImageModes
-from raptor.dynamics.image_ranks import ImageRanks
-from raptor.dynamics.motion import HELD, Measure, observe
-from raptor.dynamics.paths import Paths, PathsMeasure, PrincipalMeasure
-from raptor.dynamics.perturbation import Pushed, push
-from raptor.dynamics.updates import Coherence, UpdateRanks
-from raptor.dynamics.walk import Walk, WalkMeasure
-from raptor.flow import DepthFlow, counted, pixels_of, trajectory_size
-from raptor.phases import Phases
-from raptor.processes import team_of
-from raptor.segmentation import segment
-from raptor.selection import AUTO, find_phases
-from raptor.similarity import ALL
+from raptor.dynamics.lyapunov import lyapunov_exponents
+from raptor.dynamics.measures import STATE_BYTES, Measure, run_measures
+from raptor.dynamics.options import DynamicsOptions
+from raptor.dynamics.paths import PathsMeasure, PrincipalMeasure
+from raptor.dynamics.perturbation import perturb
+from raptor.dynamics.random_walk import RandomWalkMeasure, RandomWalkNull
+from raptor.dynamics.result import DMDResult, DynamicsResult, ModelDynamics
+from raptor.models.surrogate import Surrogate
+from raptor.models.teachers.teacher import Teacher
+from raptor.phases.find import find_phases
+from raptor.phases.options import AUTO
+from raptor.phases.segment import segment
+from raptor.phases.similarity import ALL
 
-PUSHED = 32  # images that are pushed off their trajectories
-STRETCHED = 4  # images whose exponents are measured
-GIVEN = "given"  # where cuts come from that somebody chose
+SINGULAR = 32  # singular values in the result
 
-
-@dataclass(frozen=True)
-class Dynamics(Displayed):
-    """The depth of a flow as a dynamical system.
-
-    Parameters
-    ----------
-    curves
-        By name, what has a number at every layer or step: norm, gamma, speed, speed_std, stable_rank, entropy_rank,
-        participation_ratio, coherence.
-    coherence_floor
-        By group, what independent updates would have.
-    settled
-        By group, the first layer with gamma above 0.9, and its interval.
-    modes, dmd_error, walks, image_modes
-        By group: DMD of one half of the images, its error on the other, of a walk, and of single images.
-    image_ranks
-        Ranks of the updates of single images.
-    paths
-        By group, trajectories in principal directions.
-    basins
-        By group; None without labels.
-    pushed
-        Self-correction and sensitivity.
-    phases, boundaries
-        The phases, None where there are none to speak of; by group and by where the cuts come from, whether tokens are
-        faster at them, on images that no cut was taken from.
-    expansion
-        Exponents of each phase.
-    beyond
-        What the last step leads to when it is repeated; None where that was not asked for.
-    n, seed
-        Images, and the seed of all that is drawn.
-    """
-
-    curves: dict[str, ByLayer]
-    coherence_floor: dict[str, float]
-    settled: dict[str, tuple[int, tuple[float, float]]]
-    modes: dict[str, Modes]
-    dmd_error: DMDError
-    walks: dict[str, Walk]
-    image_modes: dict[str, ImageModes]
-    image_ranks: dict[str, ByLayer]
-    paths: dict[str, Paths]
-    basins: dict[str, Basins] | None
-    pushed: Pushed
-    phases: Phases | None
-    boundaries: dict[str, dict[str, BoundaryTest | None]]
-    expansion: Expansion | None
-    beyond: Settling | None
-    n: int
-    seed: int
+FitEvalSplit = tuple[ImageSource, ImageSource]
 
 
 class Pooled:
-    """The measures that stream, over two halves of the images: what needs a fit has it from the first half."""
+    """The measures that share a pass, over two halves of the images: fitted on the first, evaluated on the second.
+
+    Parameters
+    ----------
+    labelled
+        Whether the images have labels; basins need them.
+    """
 
     def __init__(self, labelled: bool):
-        self.labelled = labelled
-        self.norms, self.gamma, self.speed = Norms(), Convergence(), Speed()
-        self.ranks, self.coherence, self.later_speed = UpdateRanks(), Coherence(), Speed()
+        self.labelled, self.registered = labelled, RegisteredMeasures()
         self.dmd, self.principal, self.means = PooledDMD(), PrincipalMeasure(), ClassMeans()
-        self.both: list[Measure] = [self.norms, self.gamma, self.speed, self.ranks, self.coherence]
+        self.eval_speed = Speed()
 
-    def run(self, flow: DepthFlow, halves: Halves, *more: Measure) -> None:
-        """Observe both halves, one after the other; further measures take both."""
-        observe(flow, halves[0], *self.both, *more, self.dmd, self.principal, *([self.means] * self.labelled))
-        self.modes = self.dmd.result()
-        self.error, self.paths = DMDError(self.modes), PathsMeasure(self.principal.result())
+    def run(self, flow: DepthFlow, split: FitEvalSplit, *more: Measure) -> None:
+        """Run both halves, one after the other; further measures receive both."""
+        both = [*self.registered, *more]
+        run_measures(flow, split[0], *both, self.dmd, self.principal, *([self.means] * self.labelled))
+        self.modes = self.dmd.compute()
+        self.error, self.paths = DMDError(self.modes), PathsMeasure(self.principal.compute())
         self.basins = BasinMeasure(self.means) if self.labelled else None
-        judged: list[Measure] = [self.error, self.paths, self.later_speed]
-        observe(flow, halves[1], *self.both, *more, *judged, *([self.basins] if self.basins else []))
+        evaluated: list[Measure] = [self.error, self.paths, self.eval_speed]
+        run_measures(flow, split[1], *both, *evaluated, *([self.basins] if self.basins else []))
 
-    def curves(self, seed: int) -> dict[str, ByLayer]:
-        """Return all that has a number at every layer or step."""
+    def curves(self, seed: int) -> dict[str, LayerEstimates]:
+        """Return every registered measure by name."""
+        return self.registered.compute(seed)
+
+    def dmd_results(
+        self, walks: dict[str, RandomWalkNull], single: dict[str, ImageModes], seed: int
+    ) -> dict[str, DMDResult]:
+        """Return the linear map of each token group, with its errors, its null and the maps of single images."""
         return {
-            "norm": self.norms.result(seed), "gamma": self.gamma.result(seed), "speed": self.speed.result(seed),
-            "speed_std": self.speed.spread(seed), **self.ranks.result(seed), "coherence": self.coherence.result(seed),
-        }  # fmt: skip
+            group: DMDResult(
+                eigenvalues=modes.eigenvalues.tolist(),
+                rank=len(modes.eigenvalues),
+                spectral_radius=modes.spectral_radius,
+                median_modulus=modes.median_modulus,
+                singular=modes.singular[:SINGULAR].tolist(),
+                one_step_error=Estimate.from_mean(self.error.one_step[group], seed),
+                rollout_error=Estimate.from_mean(self.error.rollout[group], seed),
+                amplitudes=modes.amplitudes().abs().tolist(),
+                random_walk=walks[group],
+                single_images=single[group],
+                modes=modes,
+            )
+            for group, modes in self.modes.items()
+        }
 
 
+@old_keywords(DynamicsOptions, pushed="perturbation_images", stretched="lyapunov_images")
 def measure_dynamics(
     flow: DepthFlow,
-    images: Any,
-    phases: Phases | str | int | None = AUTO,
-    beyond: bool = False,
-    seed: int = 0,
-    pushed: int = PUSHED,
-    stretched: int = STRETCHED,
-) -> Dynamics:
+    images: ImageSource,
+    phases: PhasesLike | int | None = AUTO,
+    options: DynamicsOptions | None = None,
+) -> DynamicsResult:
     """Measure the depth of a flow as a dynamical system.
 
     Parameters
@@ -133,57 +104,92 @@ def measure_dynamics(
     flow
         Teacher, surrogate or toy.
     images
-        Batches of pixels, or whatever `load_images` gives; with labels, basins are measured too. What is fitted on one
-        half of them is judged on the other.
+        Batches of pixels, or what `load_images` returned; with labels, basins are measured too. What is fitted on one
+        half of the images is evaluated on the other.
     phases
-        For what needs them: exponents, and whether tokens are faster where phases meet. `auto` finds them on the first
-        half, and a number as many of them; None leaves out what needs them.
-    beyond
-        Whether to go on after the last layer by the last step, to see if directions come to rest.
-    seed
-        Of pushes and of the bootstrap over images.
-    pushed, stretched
-        How many images are pushed off their trajectories, and have their exponents measured: both are dear.
+        Phases for Lyapunov exponents and for the speed at boundaries: text such as `7-3-2`, `Phases`, what
+        `find_phases` returned, or their number. `auto` takes a surrogate's own, and finds those of other flows on the
+        first half of the images. None leaves out what needs phases.
+    options
+        Number of images for the expensive measures, seed, and whether to go beyond the last layer.
     """
-    halves = in_halves(images)
-    found: Phases | None
-    if phases == AUTO or isinstance(phases, int):
-        found, cuts = cuts_of(flow, halves[0], seed, phases)
-    else:
-        found = Phases.parse(phases) if isinstance(phases, str) else phases
-        cuts = {} if found is None else {GIVEN: found}
-    few, labelled = _first(halves[0], max(pushed, stretched))
-    pooled, walk, single, single_ranks = Pooled(labelled), WalkMeasure(), ImageDMD(), ImageRanks()
-    pooled.run(flow, halves, walk, single, single_ranks)
+    model = measure_model(flow, images, phases, options or DynamicsOptions())
+    return DynamicsResult.of(model, claims_of(model))
+
+
+def measure_model(
+    flow: DepthFlow, images: ImageSource, phases: PhasesLike | int | None, options: DynamicsOptions
+) -> ModelDynamics:
+    """Measure one model; the parameters are those of `measure_dynamics`."""
+    image_set, seed, surrogate = as_image_set(images), options.seed, surrogate_in(flow)
+    fit_images, _ = split = image_set.fit_eval_split()
+    own, cuts = _cuts(flow, fit_images, surrogate.phases if surrogate and phases == AUTO else phases, seed)
+    few, labelled = _first(fit_images, max(options.perturbation_images, options.lyapunov_images))
+    pooled, walk, single, single_ranks = Pooled(labelled), RandomWalkMeasure(), ImageDMD(), ImageRanks()
+    pooled.run(flow, split, walk, single, single_ranks)
     curves = pooled.curves(seed)
-    # As many at a time as their trajectories, with those that they are compared with, fit.
-    some = few[:pushed].split(max(1, HELD // (8 * trajectory_size(flow))))
-    return Dynamics(
+    # As many at a time as fit into memory together with the unperturbed trajectories.
+    some = few[: options.perturbation_images].split(max(1, STATE_BYTES // (8 * trajectory_size(flow))))
+    perturbed = perturb(flow, some, seed=seed)
+    lyapunov_images = few[: options.lyapunov_images].split(1)
+    beyond = surrogate is not None if options.beyond is None else options.beyond
+    return ModelDynamics(
         curves=curves,
-        coherence_floor=pooled.coherence.floor,
-        settled=pooled.gamma.settled(seed),
-        modes=pooled.modes,
-        dmd_error=pooled.error,
-        walks=walk.result(seed),
-        image_modes=single.result(seed),
-        image_ranks=single_ranks.result(seed),
-        paths=pooled.paths.result(),
-        basins=None if pooled.basins is None else pooled.basins.result(seed),
-        pushed=push(flow, some, seed=seed),
-        phases=found,
-        boundaries={
-            group: {source: boundary_test(values, cut) for source, cut in cuts.items() if not _circular(group, source)}
-            for group, values in pooled.later_speed.result(seed).mean.items()
+        image_ranks=single_ranks.compute(seed),
+        coherence_floor=pooled.registered.by_class[Coherence].floor,
+        converged_layer=pooled.registered.by_class[Convergence].converged_layer(seed),
+        dmd=pooled.dmd_results(walk.compute(seed), single.compute(seed), seed),
+        paths=pooled.paths.compute(image_set.classes),
+        basins=None if pooled.basins is None else pooled.basins.compute(seed, image_set.classes),
+        sensitivity=perturbed.sensitivity(),
+        correction=perturbed.correction(curves["gamma"].mean),
+        phases=own,
+        speed_at_boundaries={
+            group: {source: boundary_test(speed, cut) for source, cut in cuts.items() if not _circular(group, source)}
+            for group, speed in pooled.eval_speed.compute(seed).mean.items()
         },
-        expansion=None if found is None else expansion(flow, few[:stretched].split(1), found, seed=seed),
-        beyond=settle(flow, some, seed=seed) if beyond else None,
+        lyapunov=None if own is None else lyapunov_exponents(flow, lyapunov_images, own, seed=seed),
+        beyond=iterate_last_step(flow, some, seed=seed) if beyond else None,
         n=curves["speed"].n,
         seed=seed,
     )
 
 
-def cuts_of(flow: DepthFlow, images: Any, seed: int = 0, k: int | str = AUTO) -> tuple[Phases, dict[str, Phases]]:
-    """Find phases on images; return them, and by their source those of all tokens and of each token group."""
+def surrogate_in(flow: DepthFlow) -> Surrogate | None:
+    """Return the surrogate that a flow is, or that was loaded as a model; None for other flows."""
+    # RaptorModel has it as an attribute; its class is not imported here, because that imports transformers.
+    module = getattr(flow.module, "surrogate", None) if isinstance(flow, Teacher) else flow
+    return module if isinstance(module, Surrogate) else None
+
+
+def _cuts(
+    flow: DepthFlow, images: ImageSource, phases: PhasesLike | int | None, seed: int
+) -> tuple[Phases | None, dict[str, Phases]]:
+    """Return the phases, and by source all boundaries at which the speed is tested."""
+    if phases is None:
+        return None, {}
+    if isinstance(phases, int):
+        return cuts_of(flow, images, seed, phases)
+    if phases == AUTO:
+        return cuts_of(flow, images, seed)
+    given = as_phases(phases)
+    return given, {GIVEN: given}
+
+
+def cuts_of(
+    flow: DepthFlow, images: ImageSource, seed: int = 0, k: int | str = AUTO
+) -> tuple[Phases, dict[str, Phases]]:
+    """Find phases; return them, and by source the phases of all tokens and of each token group.
+
+    Parameters
+    ----------
+    flow, images
+        As in `find_phases`.
+    seed
+        Seed of the bootstrap over images.
+    k
+        Number of phases, or `auto`.
+    """
     found = find_phases(flow, images, k=k, seed=seed)
     assert found.measured is not None
     groups = {
@@ -194,18 +200,17 @@ def cuts_of(flow: DepthFlow, images: Any, seed: int = 0, k: int | str = AUTO) ->
 
 
 def _circular(group: str, source: str) -> bool:
-    """Whether a group's speed would be read at cuts that its own similarities made; nearly all tokens are patches."""
+    """Whether boundaries come from the similarities of the tested group itself; nearly all tokens are patches."""
     return source == group or (group, source) == ("patch", ALL)
 
 
-def _first(images: Iterable[Any], n: int) -> tuple[Tensor, bool]:
-    """Return the pixels of the first n images, and whether they have labels."""
-    found: list[Tensor] = []
-    labelled, team = False, team_of(images)
+def _first(images: ImageSet, n: int) -> tuple[Tensor, bool]:
+    """Return the pixels of the first n images, and whether the images have labels."""
+    pixels: list[Tensor] = []
+    labelled = False
     for batch in images:
-        (pixels,) = pixels_of([batch])
-        found.append(team.whole(pixels[: counted(batch)]))
-        labelled = getattr(batch, "label", None) is not None
-        if sum(map(len, found)) >= n:
+        pixels.append(images.process_group.all_gather(batch.pixels[: n_real(batch)]))
+        labelled = batch.label is not None
+        if sum(map(len, pixels)) >= n:
             break
-    return torch.cat(found)[:n], labelled
+    return torch.cat(pixels)[:n], labelled

@@ -1,0 +1,1 @@
+"""Models as depth flows: teachers, surrogates and the project's own ViT."""

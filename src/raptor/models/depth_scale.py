@@ -1,4 +1,4 @@
-"""How a tied block is told which layer it makes: factors on what it writes, functions of the layer's number."""
+"""Depth scaling: factors on the outputs of a tied block that depend on the target layer."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-# The layer that is to be made, 1..L: one for all samples, or one each.
+# Target layer, 1..L: one for all samples, or one per sample.
 Target = Float[Tensor, " targets"]
 
-HIDDEN = 16  # width of the map from a layer's number to its scales, as released
-DEPTH_STD = 1e-4  # of its last layer, as released
+HIDDEN = 16  # hidden width of the MLP, as in the released code
+DEPTH_STD = 1e-4  # initial standard deviation of its last layer, as in the released code
 
 
 class DepthScale(nn.Module):
-    """Three factors a feature, functions of the target layer: on attention, on the MLP, on the whole output.
+    """Three factors per feature that depend on the target layer: on attention, on the MLP, and on the whole output.
 
-    An MLP 1 -> 16 -> 3d of the layer's number, plus one.
+    The factors are 1 + MLP(layer), with an MLP 1 -> 16 -> 3d.
 
     Parameters
     ----------
     width
-        Features of a token, d.
+        Features per token, d.
     std
-        Of the last layer's start; 0 starts at exactly one.
+        Initial standard deviation of the last layer; with 0 all factors start at exactly 1.
     """
 
     def __init__(self, width: int, std: float = DEPTH_STD):
@@ -36,17 +36,17 @@ class DepthScale(nn.Module):
         nn.init.normal_(last.bias, std=std)
 
     def forward(self, target: Target) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the three factors, (targets, 1, width) each."""
+        """Return three tensors of factors, (targets, 1, width) each."""
         first, activation, last = self.t_proj
         hidden = activation(first(target[:, None]))
-        # A product of a matrix with one vector rounds by where its weights lie in memory; a sum does not.
+        # A matrix-vector product may round differently depending on memory alignment; an explicit sum does not.
         scales = last(hidden) if target.shape[0] > 1 else (last.weight * hidden).sum(dim=-1)[None] + last.bias
         attention, mlp, output = (1 + scales)[:, None].chunk(3, dim=-1)
         return attention, mlp, output
 
 
 def scaled(linear: nn.Module, x: Tensor, scale: Float[Tensor, "targets 1 width"]) -> Tensor:
-    """Return linear(x) * scale; where all samples share the scale it goes into the weights, which are far fewer."""
+    """Return linear(x) * scale; a scale that all samples share is multiplied into the weights, which is cheaper."""
     if isinstance(linear, nn.Linear) and scale.shape[0] == 1:
         factor = scale.flatten()
         bias = None if linear.bias is None else factor * linear.bias
@@ -55,7 +55,7 @@ def scaled(linear: nn.Module, x: Tensor, scale: Float[Tensor, "targets 1 width"]
 
 
 class Scaled(nn.Module):
-    """A linear map whose output is multiplied by `scale`, a buffer that a call may replace."""
+    """A linear map whose output is multiplied by `scale`, a buffer that `functional_call` replaces."""
 
     scale: Tensor
 
@@ -65,5 +65,5 @@ class Scaled(nn.Module):
         self.register_buffer("scale", torch.ones(1, 1, 1), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Scale the features of the output."""
+        """Return the scaled output."""
         return scaled(self.linear, x, self.scale)

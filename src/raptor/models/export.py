@@ -1,27 +1,32 @@
-"""Surrogates for other runtimes: torch's exported programs, and ONNX. What is written is checked against eager."""
+"""Models for other runtimes: torch's exported programs and ONNX. What is written is compared with the original.
+
+`FORMATS` lists the formats: add a file name and a function to it and the format works in Python and as `--format`.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from raptor.errors import MissingDependencyError, OptionError, RaptorError, UnsupportedModelError, one_line
-from raptor.files import replacing
-from raptor.flow import last_state
+from raptor.core.flow import last_state
+from raptor.errors import MissingDependencyError, RaptorError, UnsupportedModelError, one_line
 from raptor.models.teachers.teacher import Teacher
+from raptor.runtime.files import explained, replacing
 
-TOLERANCE = 1e-4  # of the largest output, by which an export may differ
-CHECKED = 3  # images of the check; another number than that of the export shows that the batch is free
+TOLERANCE = 1e-4  # largest difference, relative to the largest output
+CHECKED = 3  # images of the comparison; a batch size other than the export's shows that it is dynamic
 
 
 class _Outputs(nn.Module):
-    """Tokens after the final norm and, where there is a classifier, logits."""
+    """A module that returns the tokens after the final norm and, if there is a classifier, logits."""
 
     def __init__(self, flow: Teacher):
         super().__init__()
@@ -43,7 +48,7 @@ def _torch_export(module: nn.Module, pixels: Tensor, file: Path) -> Callable[[Te
 def _onnx(module: nn.Module, pixels: Tensor, file: Path) -> Callable[[Tensor], list[Tensor]]:
     for package in ("onnx", "onnxscript", "onnxruntime"):
         if importlib.util.find_spec(package) is None:
-            raise MissingDependencyError(f"ONNX needs the package {package}: pip install 'raptor-vit[export]'")
+            raise MissingDependencyError(f"ONNX export needs the package {package}: pip install 'raptor-vit[export]'")
     import onnxruntime
 
     names = ["last_hidden_state", "logits"][: len(module(pixels))]
@@ -62,39 +67,51 @@ FORMATS: dict[str, tuple[str, Callable[[nn.Module, Tensor, Path], Callable[[Tens
 
 
 @torch.no_grad()
-def export(flow: Teacher, folder: Path, form: str) -> tuple[Path, float]:
-    """Write a model in another format; return the file and its largest difference from eager, over all outputs.
+def write_export(flow: Teacher, folder: Path, form: str) -> tuple[Path, float]:
+    """Write a model in another format; return the file and its largest absolute difference from eager mode.
 
     Parameters
     ----------
     flow
-        What `load_teacher` gives, on the CPU.
+        What `load_model` returns, on the CPU.
     folder
-        Where to write.
+        Folder to write to.
     form
-        `torch-export` or `onnx`.
+        A key of `FORMATS`.
     """
-    if form not in FORMATS:
-        raise OptionError(f"there is no format {form!r}; there are {', '.join(FORMATS)}")
     name, write = FORMATS[form]
     module = _Outputs(flow).eval()
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randn(CHECKED, 3, *flow.image_size, generator=generator)
     wanted = module(pixels)
-    with replacing(folder / form) as made, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the exporters' own internals
+    with explained(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    with replacing(folder / form) as made, warnings.catch_warnings(), _quiet("torch.onnx"):
+        warnings.simplefilter("ignore")  # about the exporters' internals
         try:
             found: list[Any] = write(module, pixels[:2], made / name)(pixels)
         except RaptorError:
             raise
         except Exception as error:
-            # The exporters raise many kinds at what they do not know.
+            # The exporters raise many kinds of errors at operators that they do not support.
             raise UnsupportedModelError(f"{flow.name!r} cannot be exported as {form}: {one_line(error)}") from error
         difference = max((a - b).abs().max().item() for a, b in zip(found, wanted, strict=True))
         largest = max(out.abs().max().item() for out in wanted)
         if difference > TOLERANCE * max(1.0, largest):
             raise UnsupportedModelError(
-                f"the {form} of {flow.name!r} differs from what it was made from by {difference:.1e}, in numbers of up "
-                f"to {largest:.1e}; nothing is written"
+                f"the {form} of {flow.name!r} differs from the original by {difference:.1e}, with outputs of up to "
+                f"{largest:.1e}; nothing was written"
             )
     return folder / form / name, difference
+
+
+@contextlib.contextmanager
+def _quiet(name: str) -> Iterator[None]:
+    """Let a logger report only errors, and give it back its level at the end."""
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

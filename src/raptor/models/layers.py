@@ -1,4 +1,4 @@
-"""Layers of our own networks; names of their parameters follow timm."""
+"""Layers of raptor's own networks; parameter names follow timm."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PatchEmbed(nn.Module):
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention, (B, T, D) -> (B, T, D), or (B, first, D) for the first tokens alone."""
+    """Multi-head self-attention, (B, T, D) -> (B, T, D), or (B, first, D) if only the first tokens are needed."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Attention(nn.Module):
         return cast(Tensor, self.proj(self.mix(tokens, first)))
 
     def mix(self, tokens: Tensor, first: int | None = None) -> Tensor:
-        """Everything before the output projection."""
+        """Return the attention output before the output projection."""
         d = tokens.shape[-1]
         if first is None:
             q, k, v = self._by_head(self.qkv(tokens), 3)
@@ -45,7 +45,7 @@ class Attention(nn.Module):
         return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
 
     def _by_head(self, features: Tensor, n: int) -> tuple[Tensor, ...]:
-        """Part (B, T, n D) into n tensors (B, heads, T, D / heads)."""
+        """Split (B, T, n D) into n tensors (B, heads, T, D / heads)."""
         b, t, nd = features.shape
         return features.view(b, t, n, self.heads, nd // (n * self.heads)).permute(2, 0, 3, 1, 4).unbind(0)
 

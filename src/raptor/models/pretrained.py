@@ -1,7 +1,7 @@
-"""Surrogates in the conventions of transformers: `save_pretrained`, `from_pretrained`, `AutoModel`.
+"""Surrogates as models of transformers, with `save_pretrained`, `from_pretrained` and `AutoModel`.
 
-A saved surrogate stands alone. The embedding, the final norm and the classifier of its teacher are inside, the
-teacher's blocks are not. Importing this module registers the classes with transformers' Auto classes.
+A saved surrogate does not need its teacher: it contains the teacher's embedding, final norm and classifier, but not its
+blocks. Importing this module registers the classes with transformers' Auto classes.
 """
 
 from __future__ import annotations
@@ -14,37 +14,38 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from raptor.core.flow import Head, layers_of, rollout
+from raptor.core.phases import Phases
+from raptor.core.preprocessing import Preprocessing
 from raptor.errors import RaptorError, UnsupportedModelError, WeightsError, one_line
-from raptor.flow import Head, layers_of, rollout
-from raptor.hub import import_transformers, silence
-from raptor.models.store import SURROGATE_TYPE
+from raptor.models.checkpoints import SURROGATE_TYPE
 from raptor.models.surrogate import Surrogate, build_raptor
 from raptor.models.teachers.skeleton import describe, rebuild
 from raptor.models.teachers.teacher import Teacher
 from raptor.models.weights import fingerprint
-from raptor.phases import Phases
-from raptor.preprocessing import Preprocessing
+from raptor.runtime.optional_imports import import_transformers, silence
+from raptor.runtime.random_state import preserve_random_state
 
 transformers: Any = import_transformers()
 
 
 class RaptorConfig(transformers.PreTrainedConfig):
-    """What a surrogate is.
+    """The configuration of a surrogate.
 
     Parameters
     ----------
     phases
-        Lengths, `7-3-2`.
+        Lengths of the phases, such as `7-3-2`.
     kind, block
-        Of the tied blocks, and their options, as in `build_raptor`.
+        Kind of the tied blocks and their options, as in `build_raptor`.
     teacher
-        What its embedding, norm and classifier are built from.
+        Description of the teacher, from which the embedding, norm and classifier are built.
     preprocessing
-        What it wants of images.
+        Preprocessing of images.
     provenance
-        Where it comes from: the teacher's name and hash, data, recipe, seed, versions, fidelity.
+        Origin of the surrogate: the teacher's name and hash, data, recipe, seed, versions, fidelity.
     **rest
-        What every configuration of transformers may have.
+        Further settings of a transformers configuration.
     """
 
     model_type = SURROGATE_TYPE
@@ -65,12 +66,12 @@ class RaptorConfig(transformers.PreTrainedConfig):
 
 
 class RaptorModel(transformers.PreTrainedModel):
-    """A surrogate that stands alone, as a model of transformers; its depth flow is `surrogate`.
+    """A surrogate as a model of transformers, without its teacher's blocks; its depth flow is `surrogate`.
 
     Parameters
     ----------
     config
-        Describes the teacher, the phases and the blocks; weights are random until they are loaded.
+        Describes the teacher, the phases and the blocks. Weights are random until they are loaded.
     """
 
     config_class = RaptorConfig
@@ -81,32 +82,32 @@ class RaptorModel(transformers.PreTrainedModel):
     def __init__(self, config: RaptorConfig):
         super().__init__(config)
         if not config.teacher or not config.phases:
-            raise WeightsError("this configuration describes no surrogate: it has no teacher or no phases")
-        # `from_pretrained` builds models without memory, which leaves everything unset that is not in the file.
+            raise WeightsError("config.json does not describe a surrogate: `teacher` or `phases` is missing")
+        # `from_pretrained` builds on the meta device, where tensors that are not in the file would stay unset.
         with torch.device("cpu"):
             teacher = rebuild(config.teacher, _preprocessing(config), _name(config))
             raptor = build_raptor(teacher, Phases.parse(config.phases), config.kind, **config.block)
         self.surrogate = Surrogate(teacher, raptor)
-        del teacher.parts.blocks[:]  # the teacher's own; the tied ones are copies
-        # Tables that belong to the grid are saved too: a loader would leave them unset.
+        del teacher.parts.blocks[:]  # the tied blocks are copies
+        # Save all buffers: `from_pretrained` would leave non-persistent ones unset.
         for module in self.modules():
             module._non_persistent_buffers_set.clear()
         self.eval()
         self.post_init()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> RaptorModel:
-        """Build it again: the parts of a teacher belong to the module that they came from."""
+        """Build a new model, because the parts of a teacher belong to their module."""
         model = RaptorModel(copy.deepcopy(self.config)).to(self.device, self.dtype)
         model.load_state_dict(self.state_dict())
         return model
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Leave everything as it was built."""
+        """Keep the weights from construction."""
 
     def forward(
         self, pixel_values: Tensor, output_hidden_states: bool | None = None, return_dict: bool | None = None
     ) -> Any:
-        """Return the tokens after the final norm and, when asked for, the states of the layers 0..L before it."""
+        """Return the tokens after the final norm and, on request, the states of layers 0..L before it."""
         wanted = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
         states, tokens = [], pixel_values
         for _, tokens in layers_of(self.surrogate, self.surrogate.embed(pixel_values)):
@@ -124,18 +125,17 @@ class RaptorModel(transformers.PreTrainedModel):
 
     @property
     def teacher_name(self) -> str:
-        """What the teacher that it was made from is called."""
+        """Name of the teacher, as it was loaded for distillation."""
         name = self.config.provenance.get("teacher", {}).get("name")
         if not isinstance(name, str):
             raise WeightsError(
-                "the config.json of this surrogate does not say which teacher it was made from; fidelity takes one "
-                "with --teacher"
+                "the config.json of this surrogate does not name its teacher; name it with --teacher (fidelity)"
             )
         return name
 
     @property
     def phases(self) -> Phases:
-        """Which block makes which layer."""
+        """Phases of the tied blocks."""
         return self.surrogate.phases
 
 
@@ -143,19 +143,20 @@ transformers.AutoConfig.register(SURROGATE_TYPE, RaptorConfig)
 transformers.AutoModel.register(RaptorConfig, RaptorModel)
 
 
+@preserve_random_state()
 def standalone(
     surrogate: Surrogate, kind: str, block: dict[str, Any] | None = None, provenance: dict[str, Any] | None = None
 ) -> RaptorModel:
-    """Return a surrogate with everything that it needs of its teacher, ready for `save_pretrained`.
+    """Convert a surrogate to a model of transformers, for `save_pretrained`.
 
     Parameters
     ----------
     surrogate
-        With its teacher.
+        The surrogate, with its teacher.
     kind, block
-        What it was built with.
+        Kind and options of its blocks, as in `build_raptor`.
     provenance
-        Anything that JSON can hold; it is kept in the configuration and told in the model card.
+        Origin of the surrogate, as JSON values; stored in the configuration and shown in the model card.
     """
     teacher = surrogate.teacher
     config = RaptorConfig(
@@ -186,31 +187,43 @@ def standalone(
 
 @torch.no_grad()
 def _check_same(model: RaptorModel, surrogate: Surrogate) -> None:
-    """Make sure that what was rebuilt computes the same: an option that a library does not keep would show here."""
+    """Raise an error if the rebuilt model computes something else than the surrogate."""
     pixels = torch.randn(1, 3, *surrogate.teacher.image_size, generator=torch.Generator().manual_seed(0))
     ours, theirs = (rollout(flow, flow.embed(pixels)).states for flow in (model.surrogate, surrogate))
     if not theirs.isfinite().all():
-        raise WeightsError(f"states of this surrogate of {surrogate.teacher.name!r} are not finite: it is not saved")
+        raise WeightsError(
+            f"the surrogate of {surrogate.teacher.name!r} has states that are not finite; it was not saved"
+        )
     if not torch.allclose(ours, theirs, rtol=1e-3, atol=1e-3 * float(theirs.abs().max())):
         raise UnsupportedModelError(
-            f"{surrogate.teacher.name!r} was built with options that it does not keep: built again from its "
-            "configuration it computes something else, so that no surrogate of it can stand alone"
+            f"the surrogate of {surrogate.teacher.name!r} cannot be saved: its teacher has settings that its "
+            "configuration does not contain, so the rebuilt model computes different states"
         )
 
 
 def with_teacher(model: RaptorModel, teacher: Teacher) -> Surrogate:
-    """Join a surrogate that stands alone to the teacher that it was made from, to be measured against it."""
+    """Combine a saved surrogate with its teacher; raise a WeightsError if the teacher has other weights."""
     wanted = model.config.provenance.get("teacher", {})
     if wanted.get("sha256") not in (None, fingerprint(teacher.module)):
         raise WeightsError(
-            f"this surrogate was made from {wanted.get('name', 'another teacher')!r} with other weights than those of "
-            f"{teacher.name!r}; give the teacher that it was made from"
+            f"this surrogate was distilled from {wanted.get('name', 'another teacher')!r}, whose weights differ from "
+            f"those of {teacher.name!r}; use the original teacher"
         )
     return Surrogate(teacher, model.surrogate.raptor.to(teacher.device), model.config.provenance)
 
 
 def load_surrogate(source: str | Path, dtype: torch.dtype = torch.float32, local: bool = True) -> RaptorModel:
-    """Read what `save_pretrained` wrote into a directory, or `push_to_hub` to an id."""
+    """Load a surrogate from a directory that `save_pretrained` wrote, or from a hub id.
+
+    Parameters
+    ----------
+    source
+        Directory or hub id.
+    dtype
+        Data type of the weights.
+    local
+        Whether to use only local files.
+    """
     try:
         with silence():
             model, info = RaptorModel.from_pretrained(
@@ -220,16 +233,16 @@ def load_surrogate(source: str | Path, dtype: torch.dtype = torch.float32, local
     except RaptorError:
         raise
     except Exception as error:
-        # Nonsense in the configuration and damaged weights come as almost any kind.
+        # Invalid configurations and damaged weights raise almost any class.
         raise WeightsError(f"the surrogate in {str(source)!r} cannot be read: {one_line(error)}") from error
     for problem in ("missing_keys", "unexpected_keys", "mismatched_keys"):
         if info[problem]:
-            # A key, or one with its shape in the file and in the model.
+            # A key, or a key with its shapes in the file and in the model.
             one = min(info[problem])
-            told = one if isinstance(one, str) else f"{one[0]} of {tuple(one[1])}, not {tuple(one[2])}"
+            shown = one if isinstance(one, str) else f"{one[0]} of shape {tuple(one[1])}, not {tuple(one[2])}"
             raise WeightsError(
-                f"the weights in {str(source)!r} are not those of its config.json: {problem.replace('_', ' ')}, "
-                f"such as {told}"
+                f"the weights in {str(source)!r} do not match its config.json: {problem.replace('_', ' ')}, such as "
+                f"{shown}"
             )
     return model
 

@@ -1,9 +1,8 @@
-"""A Raptor: k blocks, each applied again and again within its phase, in place of L.
+"""A Raptor: k weight-tied blocks in place of L layers, each applied repeatedly within its phase.
 
-Two kinds of block. `SwiGLUBlock` is the paper's: pre-norm attention and a gated MLP, started at random. `TeacherBlock`
-is the teacher's own block class, one copy a phase, started from the phase's own weights; it keeps whatever those know
-beside tokens (rotary or relative positions) and costs exactly what they cost. Both are told which layer they make
-through `DepthScale`.
+There are two kinds of block. `SwiGLUBlock` is the paper's block: pre-norm attention and a gated MLP, with random
+initial weights. `TeacherBlock` is a copy of one of the teacher's blocks per phase, with its weights; it keeps rotary or
+relative positions and has the same cost. Both depend on the target layer through `DepthScale`.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from torch.func import functional_call
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+from raptor.core.phases import Phases
 from raptor.errors import UnsupportedModelError
 from raptor.models.depth_scale import DepthScale, Scaled, Target, scaled
 from raptor.models.layers import Attention, LayerScale
-from raptor.phases import Phases
 
 Tokens = Float[Tensor, "batch tokens width"]
 
 
 class _Gate(torch.autograd.Function):
-    """silu(gate) * value for training: no copy of its halves is kept, and both gradients go into one tensor."""
+    """silu(gate) * value for training, without copies of the halves and with both gradients in one tensor."""
 
     @staticmethod
     def forward(ctx: Any, both: Tensor) -> Tensor:
@@ -49,10 +48,10 @@ class _Gate(torch.autograd.Function):
 
 
 class Gated(nn.Module):
-    """SwiGLU's middle: silu(gate) * value, the gate being the first half."""
+    """The gate of SwiGLU: silu(first half) * second half of the features."""
 
     def forward(self, both: Tensor) -> Tensor:
-        """Halve the last axis."""
+        """Map (..., 2 n) to (..., n)."""
         if self.training:
             return _Gate.apply(both)
         gate, value = both.chunk(2, dim=-1)
@@ -60,20 +59,20 @@ class Gated(nn.Module):
 
 
 class SwiGLUBlock(nn.Module):
-    """The paper's block; names of parameters follow the released code where they can.
+    """The paper's block; parameter names follow the released code where possible.
 
     Parameters
     ----------
     width, heads
-        Of the teacher.
+        Features per token and attention heads of the teacher.
     mlp_ratio
-        Hidden width of the MLP over d: 4 is the paper's, 8/3 costs what a plain MLP of ratio 4 does.
+        Hidden width of the MLP divided by the width. The paper uses 4; 8/3 has the cost of a plain MLP of ratio 4.
     layer_scale
-        Initial LayerScale (1e-5 as released); None for a block without.
+        Initial LayerScale (1e-5 in the released code), or None for a block without LayerScale.
     depth_scale
-        Whether the block is told its target layer.
+        Whether to use depth scaling.
     activation
-        `swiglu` or `gelu`; the latter has a plain MLP.
+        `swiglu`, or `gelu` for a plain MLP.
     """
 
     def __init__(
@@ -97,7 +96,7 @@ class SwiGLUBlock(nn.Module):
         self.depth_scale = DepthScale(width) if depth_scale else None
 
     def forward(self, tokens: Tokens, target: Target) -> Tokens:
-        """Go from a layer to the next; samples of one batch may be at different layers."""
+        """Return the states at the target layer from those at the layer before; targets may differ by sample."""
         attention, mlp, output = self._factors(tokens, target)
         tokens = tokens + scaled(self.attn.proj, self.attn.mix(self.norm1(tokens)), attention)
         hidden = self.mlp[1](self.mlp[0](self.norm2(tokens)))
@@ -105,7 +104,7 @@ class SwiGLUBlock(nn.Module):
         return tokens if output is None else output * tokens
 
     def _factors(self, tokens: Tokens, target: Target) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return what multiplies attention, the MLP and the output: depth scaling and LayerScale in one."""
+        """Return the factors on attention, the MLP and the output: depth scaling times LayerScale."""
         first, second = (
             ls.gamma.view(1, 1, -1) if isinstance(ls, LayerScale) else tokens.new_ones(1, 1, 1)
             for ls in (self.ls1, self.ls2)
@@ -117,23 +116,24 @@ class SwiGLUBlock(nn.Module):
 
 
 def output_projections(block: nn.Module, width: int) -> tuple[str, str]:
-    """Name the linear maps by which attention and MLP write to the residual stream.
+    """Return the names of the output projections of attention and MLP.
 
-    The MLP's is the last that comes from another width, attention's the last from the same width.
+    The output projection of the MLP is the last linear layer with a different input width; that of attention is the
+    last with the same input width.
     """
     linears = {name: m for name, m in block.named_modules() if isinstance(m, nn.Linear) and m.out_features == width}
     attention = [name for name, linear in linears.items() if linear.in_features == width]
     mlp = [name for name, linear in linears.items() if linear.in_features != width]
     if not attention or not mlp:
         raise UnsupportedModelError(
-            "the output projections of this teacher's blocks cannot be told, so that they cannot be scaled by depth; "
-            "use depth_scale=False, or the kind 'swiglu'"
+            "depth scaling needs the output projections of attention and MLP, which were not found in this teacher's "
+            "blocks; use depth_scale=False, or blocks of kind 'swiglu'"
         )
     return attention[-1], mlp[-1]
 
 
 class _Called(nn.Module):
-    """A block with the way that its teacher runs it."""
+    """A block with the function that its teacher uses to call it."""
 
     def __init__(self, block: nn.Module, layer: int, call: Callable[[nn.Module, Tensor, int], Tensor]):
         super().__init__()
@@ -143,23 +143,23 @@ class _Called(nn.Module):
         return self.call(self.block, tokens, self.layer)
 
     def train(self, mode: bool = True) -> _Called:
-        """Stay in evaluation mode: the dropout and stochastic depth of the teacher's training are not wanted here."""
+        """Stay in evaluation mode, without the dropout and stochastic depth of the teacher's training."""
         return super().train(False)
 
 
 class TeacherBlock(nn.Module):
-    """A copy of the teacher's own block, tied within a phase, with depth scaling that starts at exactly one.
+    """A copy of a block of the teacher, tied within a phase, with depth scaling that starts at exactly 1.
 
     Parameters
     ----------
     block, layer
-        What to copy, and the layer (0..L-1) that the teacher runs it at.
+        Block to copy, and its index (0..L-1) in the teacher.
     call
-        How the teacher runs a block: `call(block, tokens, layer)`.
+        `call(block, tokens, layer)` runs a block, as in `Parts`.
     width
-        Features of a token.
+        Features per token.
     depth_scale
-        Whether the block is told its target layer.
+        Whether to use depth scaling.
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class TeacherBlock(nn.Module):
                 setattr(self.called.get_submodule(parent), last, Scaled(self.called.get_submodule(name)))
 
     def forward(self, tokens: Tokens, target: Target) -> Tokens:
-        """Go from a layer to the next; samples of one batch may be at different layers."""
+        """Return the states at the target layer from those at the layer before; targets may differ by sample."""
         if self.depth_scale is None:
             return self.called(tokens)
         attention, mlp, output = self.depth_scale(target)
@@ -190,44 +190,44 @@ class TeacherBlock(nn.Module):
 
 
 class Raptor(nn.Module):
-    """k blocks and the phases in which each is applied again and again.
+    """k weight-tied blocks, each applied at every layer of its phase.
 
     Parameters
     ----------
     phases
-        Which block makes which layer.
+        Phases; block i computes the layers of phase i.
     blocks
-        One a phase, called as `block(tokens, target)`.
+        One block per phase, called as `block(tokens, target)`.
     untied
-        A control: each block is applied once, for the last layer of its phase, and the states stand still before
-        it. What remains is a network of k layers with the parameters of a Raptor but without its recurrence.
+        A control without recurrence: each block is applied once, for the last layer of its phase, and the states do not
+        change before. The result is a network of k layers with the same parameters.
 
     Attributes
     ----------
-    recompute
-        Whether gradients keep nothing but the states between blocks, and compute what is inside once more.
+    gradient_checkpointing
+        Whether to store only the states between blocks for the backward pass and to recompute the rest.
     """
 
     def __init__(self, phases: Phases, blocks: Sequence[nn.Module], untied: bool = False):
         super().__init__()
         if len(blocks) != phases.k:
             raise ValueError(f"{phases.k} phases need {phases.k} blocks, not {len(blocks)}")
-        self.phases, self.untied, self.recompute = phases, untied, False
+        self.phases, self.untied, self.gradient_checkpointing = phases, untied, False
         self.blocks = nn.ModuleList(blocks)
         self.ends = tuple(span[-1] for span in phases.ranges)
 
     def step(self, tokens: Tokens, layer: int) -> Tokens:
-        """Go from `layer` to `layer + 1`."""
+        """Return the states at `layer + 1` from those at `layer`."""
         return self.apply_block(self.blocks[self.phases.block_of(layer + 1)], tokens, layer)
 
     def apply_block(self, block: nn.Module, tokens: Tokens, layer: int) -> Tokens:
-        """Make `layer + 1` by a block in place of the own one."""
+        """Return the states at `layer + 1`, computed with the given block."""
         if self.untied and layer + 1 not in self.ends:
             return tokens
         return self.call(block, tokens, tokens.new_full((1,), float(layer + 1)))
 
     def call(self, block: nn.Module, tokens: Tokens, target: Target) -> Tokens:
-        """Run a block; what is inside is kept for its gradient, or computed once more."""
-        if self.recompute and torch.is_grad_enabled():
+        """Run a block, with gradient checkpointing if it is turned on."""
+        if self.gradient_checkpointing and torch.is_grad_enabled():
             return checkpoint(block, tokens, target, use_reentrant=False, preserve_rng_state=False)
         return block(tokens, target)

@@ -1,8 +1,8 @@
-"""Relaxed tying: a low-rank correction of the tied weights for each layer of a phase.
+"""Relaxed weight tying: a low-rank correction of the tied weights for each layer of a phase (not in the paper).
 
-Beyond the paper. A tied block is the same map at every layer of its phase but for three scales; a correction of rank r
-gives each of its linear maps something of its own at each layer, W_l = W + B_l A_l, for r (inputs + outputs) parameters
-a layer. B starts at zero, so that a relaxed block starts as the tied one.
+A tied block is the same map at every layer of its phase, except for depth scaling. A correction of rank r makes each
+linear map specific to its layer, W_l = W + B_l A_l, with r (inputs + outputs) parameters per layer. B starts at zero,
+so that a relaxed block initially equals the tied block.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class Relaxed(nn.Module):
     Parameters
     ----------
     linear
-        The tied map.
+        The tied linear map.
     n_layers
-        Of the phase.
+        Number of layers of the phase.
     rank
-        Of each correction.
+        Rank of each correction.
     """
 
     layer: Tensor
@@ -35,28 +35,28 @@ class Relaxed(nn.Module):
         self.down = nn.Parameter(like.new_empty(n_layers, rank, linear.in_features))
         self.up = nn.Parameter(like.new_zeros(n_layers, linear.out_features, rank))
         nn.init.normal_(self.down, std=linear.in_features**-0.5)
-        # The layer in the phase of each sample, 0-based; a call replaces it.
+        # Index of the layer in the phase, for each sample; `functional_call` replaces it.
         self.register_buffer("layer", torch.zeros(1, dtype=torch.long), persistent=False)
 
     def forward(self, x: Float[Tensor, "batch *between inputs"]) -> Float[Tensor, "batch *between outputs"]:
-        """Apply each sample's own map."""
+        """Apply the linear map of each sample's layer."""
         low = x.flatten(1, -2) @ self.down[self.layer].mT
         return self.linear(x) + (low @ self.up[self.layer].mT).view(*x.shape[:-1], -1)
 
 
 class RelaxedBlock(nn.Module):
-    """A tied block of either kind, all of whose linear maps are relaxed.
+    """A tied block with corrections of all its linear maps.
 
     Parameters
     ----------
     block
-        Called as `block(tokens, target)`.
+        The tied block, called as `block(tokens, target)`.
     span
-        The layers that it makes, such as 8, 9, 10.
+        Layers of the phase, such as 8, 9, 10.
     rank
-        Of the corrections.
+        Rank of the corrections.
     tokens
-        Of two images, in the teacher's shape: the block is run once on them, to see which linear maps it calls.
+        States of two images in the teacher's shape, on which the block is run once to find the linear maps it calls.
     """
 
     def __init__(self, block: nn.Module, span: range, rank: int, tokens: Float[Tensor, "two tokens width"]):
@@ -72,16 +72,16 @@ class RelaxedBlock(nn.Module):
     def forward(
         self, tokens: Float[Tensor, "batch tokens width"], target: Float[Tensor, " targets"]
     ) -> Float[Tensor, "batch tokens width"]:
-        """Go from a layer to the next; samples of one batch may be at different layers."""
+        """Return the states at the target layer from those at the layer before; targets may differ by sample."""
         layer = target.long() - self.first
         return functional_call(self.block, {f"{name}.layer": layer for name in self.relaxed}, (tokens, target))
 
 
 @torch.no_grad()
 def called_linears(block: nn.Module, tokens: Float[Tensor, "two tokens width"], layer: int) -> tuple[str, ...]:
-    """Name the linear maps that a block calls; some libraries use the weights of one without calling it.
+    """Return the names of the linear maps that a block calls; some libraries use weights without calling the module.
 
-    The map from a layer's number to its scales is left out: it knows its layer already.
+    The MLP of depth scaling, which already depends on the layer, is left out.
     """
     called: dict[str, None] = {}
     hooks = [
@@ -89,7 +89,7 @@ def called_linears(block: nn.Module, tokens: Float[Tensor, "two tokens width"], 
         for name, module in block.named_modules()
         if isinstance(module, nn.Linear) and not name.startswith("depth_scale.")
     ]
-    # A target for each sample: a scale that all share would go into the weights of a map that is then not called.
+    # One target per sample: a shared scale would be multiplied into the weights without calling the map.
     block(tokens, tokens.new_full((len(tokens),), float(layer)))
     for hook in hooks:
         hook.remove()

@@ -1,4 +1,4 @@
-"""Surrogates in the naming of the released training code."""
+"""Surrogates with the parameter names of the released training code."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from pathlib import Path
 
 from torch import Tensor
 
+from raptor.core.phases import Phases
 from raptor.errors import WeightsError
 from raptor.models.surrogate import Surrogate, build_surrogate
 from raptor.models.teachers.teacher import Teacher
 from raptor.models.weights import load_strictly, read_weights
-from raptor.phases import Phases
+from raptor.runtime.random_state import preserve_random_state
 
-# Released name of a part of a block -> ours; the others are called alike.
+# Parameter names in the released code and ours, where they differ.
 NAMES = {
     "attn.in_proj_weight": "attn.qkv.weight",
     "attn.in_proj_bias": "attn.qkv.bias",
@@ -24,7 +25,7 @@ PREFIX = re.compile(r"^(?:.*\.)?(blocks\.\d+)\.(.+)$")
 
 
 def translate(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Rename released weights; unknown names stay, for the strict loader to report."""
+    """Rename released weights; the strict loader reports unknown names."""
     renamed = {}
     for key, value in state.items():
         if match := PREFIX.match(key):
@@ -35,22 +36,25 @@ def translate(state: dict[str, Tensor]) -> dict[str, Tensor]:
     return renamed
 
 
+@preserve_random_state()
 def load_released(source: str | Path | dict[str, Tensor], teacher: Teacher, phases: Phases) -> Surrogate:
-    """Read a surrogate that the released code trained.
+    """Load a surrogate that was trained with the released code.
 
     Parameters
     ----------
     source
-        File of a state dict (.safetensors, or .pth of plain tensors), or the state dict itself.
+        File with a state dict (.safetensors, or .pth that holds only tensors), or the state dict itself.
     teacher
-        Its embedding and norm are not in the file.
+        The teacher, whose embedding and norm are not in the file.
     phases
-        Not in the file either.
+        Phases of the surrogate, which are not in the file either.
     """
     state = translate(source if isinstance(source, dict) else read_weights(Path(source)))
     hidden = state.get("blocks.0.mlp.2.weight")
     if hidden is None or hidden.ndim != 2:
-        raise WeightsError(f"no Raptor in the released naming: {str(source)[:200]!r} has no blocks.0.mlp.2.weight")
+        raise WeightsError(
+            f"{str(source)[:200]!r} is not a surrogate of the released code: it has no blocks.0.mlp.2.weight"
+        )
     surrogate = build_surrogate(teacher, phases, "swiglu", mlp_ratio=hidden.shape[1] / teacher.width)
     load_strictly(surrogate.raptor, state, Path("state dict" if isinstance(source, dict) else source))
     return surrogate

@@ -1,4 +1,4 @@
-"""A surrogate: the teacher's frozen embedding, a Raptor, the teacher's frozen norm and head."""
+"""A surrogate: the teacher's frozen embedding, weight-tied blocks, and the teacher's frozen norm and classifier."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from raptor.core.flow import Head
+from raptor.core.phases import Phases
 from raptor.errors import LayerError, OptionError
-from raptor.flow import Head
 from raptor.models.raptor import Raptor, SwiGLUBlock, TeacherBlock
 from raptor.models.relaxation import RelaxedBlock
 from raptor.models.teachers.teacher import Teacher
-from raptor.phases import Phases
 
 KINDS = ("teacher", "swiglu", "gelu")
 
 
 class Surrogate(nn.Module):
-    """A depth flow like any other; only the Raptor in it is trained.
+    """A depth flow in which weight-tied blocks replace the teacher's layers; only they are trained.
 
     Parameters
     ----------
     teacher
-        Whose trajectory it reproduces.
+        The model whose states it reproduces.
     raptor
-        The tied blocks; their phases cover the teacher's depth.
+        The tied blocks; their phases must cover the teacher's depth.
     record
-        How it was trained, for its model card.
+        How it was trained, for the model card.
     """
 
     def __init__(self, teacher: Teacher, raptor: Raptor, record: dict[str, Any] | None = None):
@@ -41,24 +41,24 @@ class Surrogate(nn.Module):
 
     @property
     def phases(self) -> Phases:
-        """Which block makes which layer."""
+        """Phases of the tied blocks."""
         return self.raptor.phases
 
     @property
     def head(self) -> Head | None:
-        """The teacher's own classifier."""
+        """The teacher's classifier, or None."""
         return self.teacher.head
 
     def embed(self, pixels: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch tokens features"]:
-        """Return layer 0, the teacher's."""
+        """Return the states at layer 0, computed by the teacher."""
         return self.teacher.embed(pixels)
 
     def step(
         self, tokens: Float[Tensor, "batch tokens features"], layer: int
     ) -> Float[Tensor, "batch tokens features"]:
-        """Go from `layer` (0..L-1) to the next by the block of its phase."""
+        """Return the states at `layer + 1` from those at `layer` (0..L-1), with the block of its phase."""
         if not 0 <= layer < self.depth:
-            raise LayerError(f"this surrogate has steps 0 to {self.depth - 1}, not {layer}")
+            raise LayerError(f"step {layer} is outside 0..{self.depth - 1}, the steps of this surrogate")
         return self.raptor.step(tokens, layer)
 
     def readout(self, tokens: Float[Tensor, "batch tokens features"]) -> Float[Tensor, "batch tokens features"]:
@@ -67,7 +67,7 @@ class Surrogate(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """Device of the weights."""
         return self.teacher.device
 
 
@@ -79,27 +79,27 @@ def build_raptor(
     untied: bool = False,
     **options: Any,
 ) -> Raptor:
-    """Make the untrained tied blocks of a surrogate.
+    """Create the untrained tied blocks of a surrogate.
 
     Parameters
     ----------
     teacher
-        Whose trajectory they are to reproduce.
+        The model to reproduce.
     phases
-        One block a phase.
+        Phases, with one block each.
     kind
-        `teacher`, copies of the block in the middle of each phase; `swiglu` and `gelu`, the paper's block and its
-        variant with a plain MLP, from random weights.
+        `teacher` for a copy of the block in the middle of each phase, `swiglu` for the paper's block, or `gelu` for its
+        variant with a plain MLP; the last two have random weights.
     relax_rank
         Rank of a correction of the tied weights for each layer; 0 for none.
     untied
-        The control in which each block is applied once.
+        Whether to apply each block only once, as a control.
     **options
-        Of `SwiGLUBlock` or `TeacherBlock`.
+        Options of `SwiGLUBlock` or `TeacherBlock`.
     """
     phases.check_depth(teacher.depth)
     if kind not in KINDS:
-        raise OptionError(f"block kind {kind!r} is none of {', '.join(KINDS)}")
+        raise OptionError(f"unknown block kind {kind!r}; use {', '.join(KINDS)}")
     blocks: list[nn.Module] = []
     for span in phases.ranges:
         block: nn.Module
@@ -108,7 +108,7 @@ def build_raptor(
             block = TeacherBlock(teacher.parts.blocks[middle], middle, teacher.parts.call, teacher.width, **options)
         else:
             block = SwiGLUBlock(teacher.width, teacher.parts.heads, activation=kind, **options)
-        block = block.to(next(teacher.module.parameters()))  # its device and precision
+        block = block.to(next(teacher.module.parameters()))  # same device and dtype
         if relax_rank:
             like = next(block.parameters())
             tokens = like.new_zeros(2, teacher.layout.n_tokens, teacher.width)
@@ -118,7 +118,7 @@ def build_raptor(
 
 
 def build_surrogate(teacher: Teacher, phases: Phases, kind: str = "teacher", **options: Any) -> Surrogate:
-    """Make an untrained surrogate of a teacher.
+    """Create an untrained surrogate of a teacher.
 
     Parameters
     ----------

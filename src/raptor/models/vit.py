@@ -1,7 +1,6 @@
-"""A small Vision Transformer that can be trained from scratch, written as a depth flow.
+"""A small Vision Transformer that can be trained from scratch, as a depth flow.
 
-The network is ``embed -> step(0) -> ... -> step(L - 1) -> readout``: states before the final
-norm are what every measure of the project looks at, so no forward hook is ever needed.
+The network is ``embed -> step(0) -> ... -> step(L - 1) -> readout``, so that states can be read without forward hooks.
 Parameter names follow timm (``blocks``, ``attn.qkv``, ``mlp.fc1``, ...).
 """
 
@@ -14,11 +13,11 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from raptor.core.tokens import TokenLayout
 from raptor.errors import OptionError
 from raptor.models.layers import Block, PatchEmbed
-from raptor.tokens import TokenLayout
 
-# More than any ViT has: a description may come from anybody.
+# Limits for untrusted configurations; larger than in any ViT.
 MOST = {"image_size": 10_000, "patch_size": 10_000, "depth": 1000, "width": 100_000, "heads": 1000, "n_register": 1000,
         "n_classes": 1_000_000}  # fmt: skip
 
@@ -27,7 +26,7 @@ MOST = {"image_size": 10_000, "patch_size": 10_000, "depth": 1000, "width": 100_
 class ViTConfig:
     """Size and regularisation of a :class:`ViT`.
 
-    The defaults are the ViT that ships with the package.
+    The defaults are those of the bundled ViT.
 
     Parameters
     ----------
@@ -63,26 +62,25 @@ class ViTConfig:
         for name, most in MOST.items():
             value, least = getattr(self, name), int(name not in ("n_register", "n_classes"))
             if not isinstance(value, int) or not least <= value <= most:
-                raise OptionError(f"{name} is a whole number from {least} to {most:,}, not {value!r}")
+                raise OptionError(f"{name} {value!r} must be an integer from {least} to {most:,}")
         if not 0 < self.mlp_ratio <= 100:
             raise OptionError(f"mlp_ratio {self.mlp_ratio} is not in (0, 100]")
         if self.image_size % self.patch_size:
-            raise OptionError(f"image_size {self.image_size} is no multiple of patch_size {self.patch_size}")
+            raise OptionError(f"image_size {self.image_size} is not a multiple of patch_size {self.patch_size}")
         if self.width % self.heads:
-            raise OptionError(f"width {self.width} is no multiple of heads {self.heads}")
+            raise OptionError(f"width {self.width} is not a multiple of heads {self.heads}")
         if self.width % 4:
-            raise OptionError(f"width {self.width} is no multiple of 4 (position waves need it)")
+            raise OptionError(f"width {self.width} is not a multiple of 4, which the position embedding needs")
         if not 0.0 <= self.drop_path < 1.0:
             raise OptionError(f"drop_path {self.drop_path} is not in [0, 1)")
 
 
 def position_waves(rows: int, cols: int, width: int) -> Tensor:
-    r"""Two-dimensional sine and cosine waves, the starting value of the learned positions.
+    r"""Return two-dimensional sine and cosine waves, the initial position embedding.
 
-    A quarter of the features each: sin and cos of ``row * w_i``, sin and cos of ``col * w_i``
-    with ``w_i = 100^{-i / (width / 4)}`` (base 100, not 10,000: grids are small).
-    Neighbouring patches start out alike, which a few thousand steps from noise would have to
-    learn first.
+    A quarter of the features each: sin and cos of ``row * w_i``, sin and cos of ``col * w_i`` with
+    ``w_i = 100^{-i / (width / 4)}`` (base 100 instead of 10,000, because grids are small). Neighbouring patches start
+    with similar embeddings, which training from noise would first have to learn.
 
     Returns
     -------
@@ -107,8 +105,8 @@ class ViT(nn.Module):
 
         x_{l+1} = x_l + m / (1 - p) * (block_l(x_l) - x_l),   m ~ Bernoulli(1 - p)
 
-    so the expected step equals the step in evaluation mode. The draws come from torch's
-    global generator: restoring its state repeats them.
+    so that the expected step equals the step in evaluation mode. Random numbers come from torch's
+    global generator.
     """
 
     def __init__(self, config: ViTConfig) -> None:
@@ -131,7 +129,7 @@ class ViT(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Truncated normal of 0.02 (ViT, DeiT), zero biases, waves for the positions."""
+        """Initialise: truncated normal of 0.02 (as ViT and DeiT), zero biases, waves for the positions."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.trunc_normal_(module.weight, std=0.02)
@@ -142,42 +140,42 @@ class ViT(nn.Module):
         nn.init.trunc_normal_(self.cls_token, std=0.02)
         nn.init.trunc_normal_(self.reg_token, std=0.02)
         with torch.no_grad():
-            # Scaled down so that content is not drowned by position at the first step.
+            # Scaled down, so that positions do not dominate the content initially.
             self.pos_embed.copy_(0.2 * position_waves(*self.layout.grid, self.width))
 
     def embed(self, pixels: Tensor) -> Tensor:
-        """Normalised pixels (B, 3, H, W) to layer 0, (B, T, D)."""
+        """Map normalised pixels (B, 3, H, W) to the states at layer 0, (B, T, D)."""
         patches = self.patch_embed(pixels) + self.pos_embed
         prefix = torch.cat([self.cls_token, self.reg_token], dim=1).expand(pixels.shape[0], -1, -1)
         return torch.cat([prefix, patches], dim=1)
 
     def step(self, tokens: Tensor, layer: int, first: int | None = None) -> Tensor:
-        """States of layer ``layer`` (0-based) to the next, (B, T, D) -> (B, T, D).
+        """Return the states at ``layer + 1`` from those at ``layer`` (0..L-1), (B, T, D) -> (B, T, D).
 
-        With ``first``, of that many tokens alone, (B, first, D).
+        With ``first``, only those of the first tokens, (B, first, D).
         """
         block = self.blocks[layer]
         p = self.config.drop_path
         if not self.training or p == 0.0:
             return cast(Tensor, block(tokens, first))
-        # Only the kept samples are computed: a dropped layer costs nothing.
+        # Compute only the samples that are kept, so that a dropped layer costs nothing.
         keep = torch.nonzero(torch.rand(len(tokens)) >= p).flatten().to(tokens.device)
         kept = tokens if len(keep) == len(tokens) else tokens[keep]
         change = block(kept, first) - kept[:, :first]
         return tokens[:, :first].index_add(0, keep, change, alpha=1.0 / (1.0 - p))
 
     def readout(self, tokens: Tensor) -> Tensor:
-        """Final LayerNorm of layer-L states, (B, T, D) -> (B, T, D)."""
+        """Apply the final LayerNorm to layer-L states, (B, T, D) -> (B, T, D)."""
         return cast(Tensor, self.norm(tokens))
 
     def head(self, tokens: Tensor) -> Tensor:
-        """Logits (B, C) from layer-L states before the norm: linear map of the normed cls."""
+        """Return logits (B, C) from layer-L states before the norm, with a linear map of the normed cls token."""
         return cast(Tensor, self.classifier(self.readout(tokens[:, 0])))
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """Normalised pixels (B, 3, H, W) to logits (B, C)."""
+        """Map normalised pixels (B, 3, H, W) to logits (B, C)."""
         tokens = self.embed(pixels)
         for layer in range(self.depth - 1):
             tokens = self.step(tokens, layer)
-        # The classifier reads cls alone: of the last layer nothing else is computed.
+        # The classifier reads only cls, so the last layer computes only that token.
         return self.head(self.step(tokens, self.depth - 1, first=1))

@@ -1,4 +1,4 @@
-"""What a probe reads: the tokens of one layer after the frozen final norm, with what is known about each image."""
+"""Features of a probe: tokens of one layer after the frozen final norm, with the annotations of the images."""
 
 from __future__ import annotations
 
@@ -6,40 +6,40 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import grid_sample
 
-from raptor.data.batch import Batch
+from raptor.core.batches import Batch, ImageSource, LoadedImageSet, as_image_set, n_real
+from raptor.core.flow import DepthFlow, last_state
+from raptor.core.processes import Processes
 from raptor.data.order import endless
-from raptor.device import halved
-from raptor.flow import DepthFlow, counted, last_state
-from raptor.processes import team_of
-from raptor.sharded import Filling, Row, Sharded
+from raptor.runtime.array_cache import Filling, Row, Sharded
+from raptor.runtime.device import halved
+from raptor.runtime.distributed import SINGLE_PROCESS
 
 
 @dataclass(frozen=True)
 class Features:
-    """Of some images.
+    """Features of a batch of images, and their annotations.
 
     Parameters
     ----------
     cls
-        The cls token, or None where the model has none.
+        The cls token; None if the model has none.
     patch
-        Patch tokens on their grid; None where nothing but `mean` is kept.
+        Patch tokens on their grid; None if only `mean` is kept.
     mean
-        The mean patch.
+        The mean patch token.
     own
-        Logits of the model's own head, or None.
+        Logits of the model's pretrained head; None if it has none.
     label, mask, depth
-        As in `Batch`.
+        Annotations, as in `Batch`.
     at_pixels
-        Whether `patch` holds features of single pixels, those that `mask` and `depth` are of, in one row.
+        Whether `patch` holds interpolated features of single pixels in one row, matching `mask` and `depth`.
     spare
-        As in `Batch`.
+        Whether the images only fill up a batch, as in `Batch`.
     """
 
     cls: Float[Tensor, "batch width"] | None
@@ -57,14 +57,21 @@ class Features:
 
     @property
     def pooled(self) -> Float[Tensor, "batch features"]:
-        """The image as one vector: concat(cls, mean patch), or the mean patch alone where there is no cls."""
+        """One vector per image: concat(cls, mean patch), or the mean patch if there is no cls."""
         return self.mean if self.cls is None else torch.cat([self.cls, self.mean], dim=1)
 
     def drawn(self, target: str, a_patch: int = 1) -> Features:
-        """Return the features and the target of pixels drawn at random, as many an image as `a_patch` a patch.
+        """Return the features and the target of random pixels, `a_patch` pixels per patch.
 
-        Features are interpolated bilinearly, which a linear map commutes with: logits are those that upsampling the
-        whole map would give at these pixels, at a fraction of its cost, and the interpolation is shared by all heads.
+        Features are interpolated bilinearly. This commutes with a linear head, so the logits are those of the upsampled
+        map at these pixels, at a fraction of its cost, and all heads share the interpolation.
+
+        Parameters
+        ----------
+        target
+            `mask` or `depth`.
+        a_patch
+            Number of pixels per patch.
         """
         assert self.patch is not None
         truth: Tensor = getattr(self, target)
@@ -73,7 +80,7 @@ class Features:
         place = torch.randint(height * width, (batch, n), device=truth.device)
         rows, columns = place // width, place % width
         points = torch.stack([(2 * columns + 1) / width - 1, (2 * rows + 1) / height - 1], dim=-1)
-        # Up to the centres of the outermost patches, as upsampling does beyond them.
+        # Clamp to the centres of the outermost patches, as upsampling does.
         most = 1 - 1 / points.new_tensor([self.patch.shape[2], self.patch.shape[1]])
         points = points.clamp(-most, most)
         found = grid_sample(self.patch.movedim(-1, 1), points[:, None], align_corners=False)
@@ -84,33 +91,37 @@ class Features:
 
 @runtime_checkable
 class Source(Protocol):
-    """Where features come from: in order once, or shuffled without end."""
+    """A source of features: in order, or shuffled without end."""
+
+    @property
+    def process_group(self) -> Processes:
+        """The processes that share each batch."""
 
     def __len__(self) -> int: ...
 
     def __iter__(self) -> Iterator[Features]: ...
 
     def shuffled(self, first_step: int, batch_size: int, seed: int, part: tuple[int, int]) -> Iterator[Features]:
-        """Yield training batches from a step on."""
+        """Yield training batches without end, starting at a step."""
 
 
 class Live:
-    """Features as the flow computes them, each time that they are asked for; no gradient reaches the flow.
+    """Features that the flow computes on every pass; no gradient reaches the flow.
 
     Parameters
     ----------
     flow
         Any depth flow.
     images
-        A set that `load_images` gave.
+        Images from `load_images`, or batches.
     layer
-        Whose states are read, 0..L; by default the last.
+        Layer whose states are read, 0..L; by default the last.
     """
 
-    def __init__(self, flow: DepthFlow, images: Any, layer: int | None = None):
-        self.flow, self.images = flow, images
+    def __init__(self, flow: DepthFlow, images: ImageSource, layer: int | None = None):
+        self.flow, self.images = flow, as_image_set(images)
         self.layer = flow.depth if layer is None else layer
-        self.team = team_of(images)
+        self.process_group = self.images.process_group
 
     def __len__(self) -> int:
         return len(self.images)
@@ -121,15 +132,13 @@ class Live:
     def shuffled(
         self, first_step: int, batch_size: int, seed: int, part: tuple[int, int] = (0, 1)
     ) -> Iterator[Features]:
-        """Yield training batches without end, from a step on."""
-        if (batch := getattr(self.images, "batch", None)) is not None:  # scenes come in one order whatever the seed
-            order = endless(len(self), first_step, batch_size, seed, part)
-            return (self.of(batch(np.array(indices))) for indices in order)
-        return map(self.of, self.images.shuffled(first_step, batch_size, seed, part))
+        """Yield training batches without end, starting at a step."""
+        assert isinstance(self.images, LoadedImageSet)
+        return map(self.of, self.images.shuffled_epochs(first_step, batch_size, seed, part))
 
     @torch.no_grad()
     def of(self, batch: Batch) -> Features:
-        """Run the flow on a batch."""
+        """Compute the features of a batch."""
         flow = self.flow
         states = last_state(flow, flow.embed(batch.pixels), stop=self.layer)
         own = flow.head(states).float() if flow.head is not None and self.layer == flow.depth else None
@@ -145,21 +154,22 @@ def _to(value: Tensor | None, device: torch.device) -> Tensor | None:
     return None if value is None else value.to(device)
 
 
-class Kept:
-    """Features that were computed once, in memory or on disk, in half precision.
+class CachedFeatures:
+    """Features that were computed once and are kept in memory or on disk, in half precision.
 
     Parameters
     ----------
     arrays
-        From `filling`.
+        The stored arrays, made by `filling`.
     batch_size
-        Images of a batch where they are gone through in order.
+        Images per batch when they are read in order.
     device
-        Where the batches shall be.
+        Device of the batches.
     """
 
     def __init__(self, arrays: Sharded, batch_size: int, device: torch.device):
         self.arrays, self.batch_size, self.device = arrays, batch_size, device
+        self.process_group = SINGLE_PROCESS
 
     def __len__(self) -> int:
         return len(self.arrays)
@@ -171,7 +181,7 @@ class Kept:
     def shuffled(
         self, first_step: int, batch_size: int, seed: int, part: tuple[int, int] = (0, 1)
     ) -> Iterator[Features]:
-        """Yield training batches without end, from a step on."""
+        """Yield training batches without end, starting at a step."""
         return map(self._batch, endless(len(self), first_step, batch_size, seed, part))
 
     def _batch(self, indices: Any) -> Features:
@@ -185,31 +195,41 @@ class Kept:
 
 
 def filling(live: Live, fields: set[str], first: Features) -> Filling:
-    """Say how kept features are made: which fields, and of what size, as `first` tells."""
+    """Return how cached features are computed, and their size.
+
+    Parameters
+    ----------
+    live
+        Computes the features.
+    fields
+        Fields of `Features` to keep.
+    first
+        The first batch, which gives the size of an image's features.
+    """
 
     def rows() -> Iterator[Row]:
         for features in live:
-            n = counted(features)
+            n = n_real(features)
             arrays = {
-                name: live.team.whole(torch.from_numpy(array[:n])).numpy()
+                name: live.process_group.all_gather(torch.from_numpy(array[:n])).numpy()
                 for name, array in _compact(features, fields).items()
             }
             for index in range(len(next(iter(arrays.values())))):
                 yield {name: array[index] for name, array in arrays.items()}
 
     each = sum(array.nbytes for array in _compact(first, fields).values()) // len(first)
-    return Filling(rows, len(live), each, "features", "keep none (live): the model then runs on every batch")
+    return Filling(rows, len(live), each, "features", "use --live, which keeps none and runs the model on every batch")
 
 
 def _compact(features: Features, fields: set[str]) -> Row:
-    """Return the fields that there are: numbers in half precision, class ids of pixels as bytes."""
+    """Return the fields that are not None as arrays: floats in half precision, class ids of pixels as bytes."""
     found: Row = {}
     for name in sorted(fields):
         value: Tensor | None = getattr(features, name)
         if name == "mask" and value is not None:
             found[name] = value.to(torch.uint8).cpu().numpy()
         elif value is not None and value.is_floating_point():
-            found[name] = halved(value, f"{name} features", "keep none: --live").numpy()
+            found[name] = halved(value, f"{name} features", "use --live, which keeps none").numpy()
         elif value is not None:
             found[name] = value.cpu().numpy()
     return found

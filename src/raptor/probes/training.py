@@ -1,4 +1,4 @@
-"""Heads trained on frozen features: one a learning rate, all on the same batches."""
+"""Training of heads on frozen features: one head per learning rate, all on the same batches."""
 
 from __future__ import annotations
 
@@ -12,60 +12,117 @@ from torch import Tensor, nn
 from raptor.errors import TrainingError
 from raptor.probes.classify import PooledHead, read_own_head
 from raptor.probes.features import Features, Source
+from raptor.probes.options import ProbeOptions
 from raptor.probes.task import Task
+from raptor.training.accelerate import LaunchOptions
+from raptor.training.config import TrainConfig
 from raptor.training.loop import fit
-from raptor.training.recipe import Recipe
-from raptor.training.workers import Launch
 
-OWN_IMAGES = 10  # images a feature from which the model's own head is read
-OWN_EXACT = 0.999  # share of its logits' variance from which on it counts as read
-OWN_USEFUL = 0.5  # and from which on it is worth starting from
+WARMUP = 100  # steps, fewer in short trainings
+STEPS_PER_EPOCH = 20  # at least: batches are smaller where there are few images
+OWN_IMAGES = 10  # images per feature for the regression on the pretrained head
+OWN_EXACT = 0.999  # explained variance from which on the pretrained head counts as linear
+OWN_USEFUL = 0.5  # explained variance from which on a head starts from the pretrained one
+
+
+def lrs_of(options: ProbeOptions, task: Task) -> Sequence[float]:
+    """Return the peak learning rates of a task's heads."""
+    return task.training.lrs if options.lrs is None else options.lrs
+
+
+def train_config(options: ProbeOptions, task: Task, n: int, seed: int) -> TrainConfig:
+    """Return the optimisation of a task's heads.
+
+    Parameters
+    ----------
+    options
+        Learning rates, epochs and batch size.
+    task
+        The task, whose own values are the defaults.
+    n
+        Number of training images.
+    seed
+        Seed of the order of images.
+    """
+    batch_size = options.batch_size or max(1, min(task.training.batch_size, n // STEPS_PER_EPOCH))
+    steps = max(1, round((options.epochs or task.training.epochs) * n / batch_size))
+    return TrainConfig(
+        steps,
+        batch_size,
+        max(lrs_of(options, task)),
+        warmup=min(WARMUP, steps // 10),
+        weight_decay=task.training.weight_decay,
+        betas=(0.9, 0.999),
+        seed=seed,
+    )
 
 
 def train_heads(
     task: Task,
     source: Source,
-    recipe: Recipe,
-    rates: Sequence[float],
+    recipe: TrainConfig,
+    lrs: Sequence[float],
     start: nn.Module,
     watch: Callable[[dict[str, float]], None] | None = None,
 ) -> list[nn.Module]:
-    """Train a copy of a head with each learning rate; return them in the order of the rates."""
-    heads = nn.ModuleList(copy.deepcopy(start) for _ in rates)
+    """Train a copy of a head with each learning rate.
+
+    Parameters
+    ----------
+    task
+        The task.
+    source
+        Features of the training images.
+    recipe
+        The optimisation, without the learning rates.
+    lrs
+        Peak learning rates.
+    start
+        The initial head.
+    watch
+        Called with each line of the training log.
+
+    Returns
+    -------
+    list
+        The trained heads, in the order of `lrs`.
+    """
+    heads = nn.ModuleList(copy.deepcopy(start) for _ in lrs)
     groups = [
-        {"params": list(head.parameters()), "peak": rate, "weight_decay": recipe.weight_decay}
-        for head, rate in zip(heads, rates, strict=True)
+        {"params": list(head.parameters()), "peak": lr, "weight_decay": recipe.weight_decay}
+        for head, lr in zip(heads, lrs, strict=True)
     ]
 
     def objective(features: Features, step: int) -> tuple[Tensor, dict[str, Tensor]]:
         features = task.shown(features)
         truth = task.truth(features)
         losses = torch.stack([task.loss(head(features), truth) for head in heads])
-        # A rate that diverges ends its own head and not the others.
+        # A learning rate that diverges must not stop the other heads.
         finite = losses[losses.isfinite()]
         if not len(finite):
-            raise TrainingError(f"the heads to {task.name} diverge with every learning rate; give lower ones")
+            raise TrainingError(f"all heads of the task {task.name!r} diverged: use lower learning rates")
         return finite.sum(), {"least": finite.detach().min()}
 
     adamw = torch.optim.AdamW(groups, lr=recipe.lr, betas=recipe.betas, fused=True)
-    # Heads share nothing: each is clipped as if it were trained alone.
+    # Heads share no parameters; each is clipped as if it were trained alone.
     fit(
         heads,
         objective,
         lambda first, size, part: source.shuffled(first, size, recipe.seed, part),
         recipe,
-        apart=list(heads),
+        clip_separately=list(heads),
         optimizers=[adamw],
         watch=watch,
-        launch=Launch(together=False),  # heads are small: every process trains all of them, and has the same
+        launch=LaunchOptions(together=False),  # heads are small: every process trains all of them, with the same result
     )
     return list(heads)
 
 
 def own_start(task: Task, source: Source) -> tuple[PooledHead | None, float | None]:
-    """Return a head that starts as the model's own, where it has one of as many classes, and how well it is read.
+    """Return a head that is initialised from the model's pretrained head, and the explained variance of its logits.
 
-    The latter is the share of the own head's logits that a linear map explains; where it is small there is no start.
+    The head is None if the model has no head with as many classes, or if a linear layer explains less than half of the
+    variance. The variance is None if there is no such head.
     """
     first = next(iter(source))
     start = task.head(first)

@@ -1,136 +1,204 @@
-"""What run directories hold, for the report: everything that can be read, and a note of what cannot."""
+"""Read run directories for the page: everything that can be read, and notes on what cannot."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from raptor.core.deserialize import from_plain
+from raptor.core.json_values import ResultFormatError
 from raptor.errors import OutputError, one_line
-from raptor.files import read_json
-from raptor.reporting.drawing import SPEC
+from raptor.render.charts import SPEC
+from raptor.runtime.files import read_json
+from raptor.runtime.rundir import Record
+from raptor.runtime.verbs import VERBS, find_result_type, import_features
 
-LARGEST = 50_000_000  # bytes of a file of a run directory that is worth reading
-ORDER = ("inspect", "train", "phases", "distill", "fidelity", "probe", "table1", "dynamics", "intervene", "film")
-WHOLE = "run"  # the verb whose directory holds one directory a stage
+LARGEST = 50_000_000  # bytes; larger files of a run directory are not read
+PIPELINE = "run"  # the verb whose directory has one directory per stage
+
+Json = dict[str, Any]  # a JSON object from anywhere
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """A figure of a run: its declaration, and its table where there is one."""
+class SavedFigure:
+    """A figure of a run directory.
+
+    Parameters
+    ----------
+    name
+        Stem of its files.
+    spec
+        Its Vega-Lite specification.
+    csv
+        Its numbers as a table; None where there is no such file.
+    """
 
     name: str
-    spec: dict[str, Any]
+    spec: Json
     csv: str | None
 
 
 @dataclass(frozen=True)
-class Piece:
-    """A run directory: what was asked, what came out, and its figures."""
+class SavedRun:
+    """A run directory.
+
+    Parameters
+    ----------
+    folder, verb
+        The directory, and the verb that wrote it.
+    config, result
+        Its config.json and result.json.
+    record
+        The result as the verb's dataclass; None where result.json cannot be read as one.
+    figures
+        Figures that result.json lists and that can be read.
+    """
 
     folder: Path
     verb: str
-    config: dict[str, Any]
-    result: dict[str, Any]
-    figures: tuple[Drawn, ...]
+    config: Json
+    result: Json
+    record: Record[Any] | None
+    figures: tuple[SavedFigure, ...]
+
+    @property
+    def name(self) -> str:
+        """Name of the directory."""
+        return self.folder.name
 
 
 @dataclass
 class Subject:
-    """A model of the page: its runs, and what is missing of them."""
+    """A model of the page.
+
+    Parameters
+    ----------
+    title
+        Its name.
+    runs
+        Its run directories, in the order of a workflow.
+    missing
+        Notes on what cannot be read.
+    """
 
     title: str
-    pieces: list[Piece] = field(default_factory=list)
+    runs: list[SavedRun] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
 
-    def of(self, verb: str) -> list[Piece]:
+    def of(self, verb: str) -> list[SavedRun]:
         """Return the runs of a verb."""
-        return [piece for piece in self.pieces if piece.verb == verb]
+        return [run for run in self.runs if run.verb == verb]
 
 
 def collect(folders: Sequence[Path]) -> list[Subject]:
-    """Read run directories; each is a subject of its own, or a part of one where it holds one stage of its model."""
+    """Read run directories; those of one model become one subject.
+
+    Parameters
+    ----------
+    folders
+        Directories of single runs, of whole pipelines, or directories of runs.
+    """
+    import_features("command")  # registers the dataclasses of results
     subjects: dict[str, Subject] = {}
     for folder in folders:
         if not os.path.isdir(folder):
             raise OutputError(f"there is no run directory {str(folder)!r}")
         _add(folder, subjects)
+    order = list(VERBS)
     for subject in subjects.values():
-        subject.pieces.sort(key=lambda piece: ORDER.index(piece.verb) if piece.verb in ORDER else len(ORDER))
+        subject.runs.sort(key=lambda run: order.index(run.verb) if run.verb in order else len(order))
     return list(subjects.values())
 
 
 def _add(folder: Path, subjects: dict[str, Subject]) -> None:
-    """Add what a directory holds: one run, the stages of a whole pipeline, or several runs."""
+    """Add what a directory has: one run, the stages of a pipeline, or several runs."""
     config, note = _json(folder, "config.json")
     parts = sorted(path.parent for path in folder.glob("*/config.json"))
     if config is None and not parts:
-        raise OutputError(f"{str(folder)!r} is no run directory: {note}")
+        raise OutputError(f"{str(folder)!r} is not a run directory: {note}")
     if config is None and not (folder / "config.json").exists():
         for part in parts:  # a directory of runs
             _add(part, subjects)
         return
-    whole = config is None or config.get("verb") == WHOLE
+    whole = config is None or config.get("verb") == PIPELINE
     title = str(config["model"]) if whole and config and "model" in config else folder.name if whole else None
     for part in parts if whole else [folder]:
-        piece, notes = _piece(part)
-        own = title or (str(_model_of(piece)) if piece else folder.name)
+        run, notes = _read_run(part)
+        own = title or (_model_of(run) if run else folder.name)
         subject = subjects.setdefault(own, Subject(own))
         subject.missing += notes
-        if piece is not None:
-            subject.pieces.append(piece)
+        if run is not None:
+            subject.runs.append(run)
     if whole:
         assert title is not None
-        told = _unfinished(folder) if config is not None else [f"{folder.name}: {note}"]
-        subjects.setdefault(title, Subject(title)).missing += told
+        notes = _unfinished(folder) if config is not None else [f"{folder.name}: {note}"]
+        subjects.setdefault(title, Subject(title)).missing += notes
 
 
 def _unfinished(folder: Path) -> list[str]:
     result, note = _json(folder, "result.json")
     if result is None:
-        return [f"the whole run did not finish ({note})"]
-    told = []
-    stages = result.get("stages")
-    for stage in stages if isinstance(stages, list) else []:
+        return [f"the pipeline did not finish ({note})"]
+    notes = []
+    for stage in as_list(result.get("stages")):
         if not isinstance(stage, dict) or "stage" not in stage:
-            told.append("the whole run tells of a stage without its name")
+            notes.append("the pipeline lists a stage without a name")
         elif stage.get("error"):
-            told.append(f"{stage['stage']} failed: {stage['error']}")
+            notes.append(f"{stage['stage']} failed: {stage['error']}")
         elif stage.get("not_done"):
-            told.append(f"{stage['stage']} was not done: {stage['not_done']}")
-    return told
+            notes.append(f"{stage['stage']} was skipped: {stage['not_done']}")
+    return notes
 
 
-def _model_of(piece: Piece) -> str:
-    for source in (piece.config, piece.result):
+def _model_of(run: SavedRun) -> str:
+    for source in (run.config, run.result):
         for key in ("teacher", "model", "surrogate", "study", "matrix"):
             if source.get(key):
                 return str(source[key])
-    models = piece.config.get("models")
-    return ", ".join(map(str, models)) if models and isinstance(models, list) else piece.folder.name
+    models = as_list(run.config.get("models"))
+    return ", ".join(map(str, models)) if models else run.name
 
 
-def _piece(folder: Path) -> tuple[Piece | None, list[str]]:
-    """Return what a directory holds, and what is wrong with it."""
+def _read_run(folder: Path) -> tuple[SavedRun | None, list[str]]:
+    """Return what a directory has, and notes on what cannot be read."""
     config, note = _json(folder, "config.json")
     if config is None:
         return None, [f"{folder.name}: {note}"]
+    verb = str(config.get("verb"))
     result, note = _json(folder, "result.json")
     if result is None:
-        return None, [f"{folder.name} ({config.get('verb')}) has no result: {note}"]
-    figures, notes = [], []
+        return None, [f"{folder.name} ({verb}) has no result: {note}"]
+    record, notes = _record(folder, verb, result)
+    figures = []
     for name, spec, csv in _figures(folder, result):
         if isinstance(spec, str):
             notes.append(f"{folder.name}: the figure {name} is missing: {spec}")
         else:
-            figures.append(Drawn(name, spec, csv))
-    return Piece(folder, str(config.get("verb")), config, result, tuple(figures)), notes
+            figures.append(SavedFigure(name, spec, csv))
+    return SavedRun(folder, verb, config, result, record, tuple(figures)), notes
 
 
-def _figures(folder: Path, result: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any] | str, str | None]]:
-    for path in (path for body in bodies(result) for path in listed(body, "figures")):
+def _record(folder: Path, verb: str, result: Json) -> tuple[Record[Any] | None, list[str]]:
+    """Read a result as the dataclass of its verb; return it, or a note that names the key that is wrong."""
+    kind = find_result_type(verb)
+    if kind is None:
+        return None, []
+    try:
+        hint: Any = Record
+        record: Record[Any] = from_plain(hint[kind], result)
+        return replace(record, out=folder), []
+    except Exception as error:  # results may come from anybody and hold anything
+        problem = str(error) if isinstance(error, ResultFormatError) else one_line(error)
+        return None, [f"{folder.name}: result.json cannot be read as a result of {verb}: {problem}"]
+
+
+def _figures(folder: Path, result: Json) -> Iterator[tuple[str, Json | str, str | None]]:
+    """Yield name, specification (or why there is none) and table of every figure that a result lists."""
+    bodies = [result, *(body for body in as_list(result.get("models")) if isinstance(body, dict))]
+    for path in (path for body in bodies for path in as_list(body.get("figures"))):
         name = Path(str(path)).stem
         spec, note = _json(folder, f"figures/{name}.{SPEC}")
         table = folder / "figures" / f"{name}.csv"
@@ -139,40 +207,34 @@ def _figures(folder: Path, result: dict[str, Any]) -> Iterator[tuple[str, dict[s
         except (OSError, UnicodeDecodeError):
             csv = None
         if spec is not None:
-            spec.pop("usermeta", None)  # options of the drawing library, which are the page's to choose
+            spec.pop("usermeta", None)  # options of the drawing library, which the page chooses
         yield name, note if spec is None else spec, csv
 
 
-def bodies(result: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a result, and the parts of it that are one model's each."""
-    return [result, *(body for body in listed(result, "models") if isinstance(body, dict))]
-
-
-def listed(body: dict[str, Any], key: str) -> list[Any]:
-    """Return a list of a result; none where it has anything else there."""
-    found = body.get(key)
-    return found if isinstance(found, list) else []
+def as_list(value: Any) -> list[Any]:
+    """Return a JSON value that should be a list; an empty list where it is anything else."""
+    return value if isinstance(value, list) else []
 
 
 def is_own(folder: Path, file: Path) -> bool:
-    """Whether there is such a file in a run directory: a link may lead to what nobody wants on a page."""
+    """Whether a run directory has such a file: links to files elsewhere are not followed."""
     try:
         return file.is_file() and file.resolve().is_relative_to(folder.resolve())
     except (OSError, RuntimeError, ValueError):  # names that no file can have, and links in a circle
         return False
 
 
-def _json(folder: Path, name: str) -> tuple[dict[str, Any] | None, str]:
+def _json(folder: Path, name: str) -> tuple[Json | None, str]:
     """Return a JSON object of a run directory, or why there is none."""
     file = folder / name
     try:
         if not file.exists():
             return None, f"there is no {file.name}"
         if not is_own(folder, file):
-            return None, f"{file.name} is no file of this directory"
+            return None, f"{file.name} is not a file of this directory"
         if file.stat().st_size > LARGEST:
             return None, f"{file.name} has {file.stat().st_size:,} bytes, too many"
         found = read_json(file)
     except (OSError, ValueError) as error:
         return None, f"{file.name} cannot be read ({one_line(error)})"
-    return (found, "") if isinstance(found, dict) else (None, f"{file.name} holds no object")
+    return (found, "") if isinstance(found, dict) else (None, f"{file.name} is not a JSON object")

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from raptor.data.scene_atlas import CLASSES
-from raptor.data.scene_layout import SIZE
-from raptor.data.scenes import BACKGROUND_DEPTH, Scenes
+from raptor.data.scenes.atlas import CLASSES
+from raptor.data.scenes.draw import BACKGROUND_DEPTH, Scenes
+from raptor.data.scenes.layout import SIZE
 
 GAP = 2  # pixels between pictures
 # One grey for the background, then hues as far apart as twelve can be, alternately light and dark.

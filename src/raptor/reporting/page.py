@@ -1,10 +1,10 @@
-"""The page: one self-contained file that shows what run directories hold."""
+"""The page: one self-contained file that shows what run directories have."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from functools import partial
 from importlib import resources
 from typing import Any, TypeVar
 
@@ -12,55 +12,40 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from raptor import __version__
+from raptor.core.serialize import to_json, to_plain
 from raptor.errors import OutputError, one_line
-from raptor.matrix import MOST_LAYERS
-from raptor.reporting import tables
-from raptor.reporting.answer import answer, did_not_hold, measured, surrogates
-from raptor.reporting.captions import CAPTIONS, LINKED, SECTIONS
-from raptor.reporting.collect import Drawn, Piece, Subject, bodies, is_own, listed
-from raptor.reporting.depth_figure import linked
-from raptor.reporting.drawing import rows_in, table
-from raptor.reporting.film_data import ARRAYS, film_data
-from raptor.reporting.numbers import number
-from raptor.reporting.tables import Table
-from raptor.run import plain, to_json
+from raptor.film.arrays import ARRAYS, film_data
+from raptor.render.charts import rows_in
+from raptor.render.charts import table as csv_of
+from raptor.render.registry import FIGURES, SENTENCES, TABLES, FigureEntry, PageEntry, figures_of
+from raptor.render.tables import Table
+from raptor.reporting.collect import SavedFigure, SavedRun, Subject, is_own
+from raptor.reporting.provenance import provenance
+from raptor.reporting.sections import ANSWER, REFUTED, SECTIONS, PageFigure, Section, sentence_html
+from raptor.reporting.side_by_side import side_by_side
+from raptor.runtime.verbs import VERBS, import_features
 
-WIDE = ("depth", "remains", "fidelity", "basins", "correction", "against", "gallery", "trajectories", "interventions",
-        "ranks", "stochastic-depth", "emergence", "ablation")  # fmt: skip
-
-
-# A verb's figures that these verbs draw too, on more images or of more models.
-AGAIN = {"inspect": ("dynamics",), "distill": ("fidelity",)}
-
-
-@dataclass
-class Section:
-    """A part of the page: sentences, figures, a film, tables."""
-
-    id: str
-    title: str
-    words: list[Any] = field(default_factory=list)
-    figures: list[dict[str, Any]] = field(default_factory=list)
-    films: list[str] = field(default_factory=list)
-    tables: list[Table] = field(default_factory=list)
-
-    @property
-    def filled(self) -> bool:
-        """Whether there is anything in it."""
-        return bool(self.figures or self.films or self.tables)
+T = TypeVar("T")
 
 
 def render(subjects: Sequence[Subject]) -> str:
-    """Return the page of one or several models."""
+    """Return the page of one or several models.
+
+    Parameters
+    ----------
+    subjects
+        What `collect` returned; notes on what cannot be shown are added to theirs.
+    """
     import vl_convert
 
+    import_features("command", "text", "figures")
     data: dict[str, Any] = {"figures": {}, "films": {}}
-    shown = [_subject(subject, f"m{index}", data) for index, subject in enumerate(subjects)]
+    shown = [_Subject(subject, f"m{index}", data).shown() for index, subject in enumerate(subjects)]
     template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(_asset("page.html.jinja"))
     return template.render(
         title=" and ".join(subject.title for subject in subjects) or "nothing was found",
         subjects=shown,
-        beside=_beside(subjects) if len(subjects) > 1 else None,
+        beside=side_by_side(subjects) if len(subjects) > 1 else None,
         version=__version__,
         style=Markup(_asset("page.css")),
         script=Markup(_asset("film.js") + _asset("page.js")),
@@ -74,122 +59,159 @@ def _asset(name: str) -> str:
     return resources.files("raptor.reporting").joinpath("assets", name).read_text()
 
 
-def _subject(subject: Subject, identity: str, data: dict[str, Any]) -> dict[str, Any]:
-    sections = {name: Section(name, title) for name, title in SECTIONS.items()}
-    missing = subject.missing  # what is found to be missing here is added to what was
-    known = {(piece.verb, drawn.name) for piece in subject.pieces for drawn in piece.figures}
-    for at, piece in enumerate(subject.pieces):
-        own = f"{identity}-{at}-{piece.folder.name}".replace(" ", "-")
-        for drawn in [*linked_figures(piece, missing), *piece.figures]:
-            again = any((verb, drawn.name) in known for verb in AGAIN.get(piece.verb, ()))
-            if drawn.name not in LINKED and not again:
-                missing += _place(drawn, own, sections, data)
-        if piece.verb == "film":
-            missing += _film(piece, own, sections["film"], data)
-    order = list(CAPTIONS)
-    for section in sections.values():
-        section.figures.sort(key=lambda figure: order.index(figure["of"]) if figure["of"] in order else len(order))
-    _fill(subject, sections, missing)
-    kept = [section for section in sections.values() if section.filled]
-    kept.append(Section("provenance", "Provenance", tables=made(tables.provenance, subject, missing) or []))
-    return {
-        "id": identity, "title": subject.title, "answer": made(answer, subject, missing) or [],
-        "refuted": made(did_not_hold, subject, missing), "missing": missing, "sections": kept,
-    }  # fmt: skip
+class _Subject:
+    """The part of the page that shows one model.
+
+    Parameters
+    ----------
+    subject
+        Its runs.
+    identity
+        Beginning of identifiers on the page.
+    data
+        What the page's script reads: specifications of figures and films, by identifier.
+    """
+
+    def __init__(self, subject: Subject, identity: str, data: dict[str, Any]):
+        self.subject, self.identity, self.data = subject, identity, data
+        self.missing = subject.missing
+        self.sections = {name: Section(name, title) for name, title in SECTIONS.items()}
+        self.top: dict[str, list[Markup]] = {ANSWER: [], REFUTED: []}
+        self.drawn = {(run.verb, stem_of(run.verb, one.name)) for run in subject.runs for one in run.figures}
+
+    def shown(self) -> dict[str, Any]:
+        """Return what the template reads."""
+        for at, run in enumerate(self.subject.runs):
+            own = f"{self.identity}-{at}-{run.name}".replace(" ", "-")
+            for figure in [*page_figures(run, self.missing), *run.figures]:
+                self._add_figure(figure, run, own)
+            if run.verb == "film":
+                self._add_film(run, own)
+        self.add_sentences()
+        self._add_tables()
+        for section in self.sections.values():
+            section.figures.sort(key=lambda figure: figure.order)
+        return {
+            "id": self.identity,
+            "title": self.subject.title,
+            "answer": self.top[ANSWER],
+            "refuted": self.top[REFUTED],
+            "missing": self.missing,
+            "sections": [section for section in self.sections.values() if section.filled],
+        }
+
+    def _section(self, name: str) -> Section:
+        return self.sections.setdefault(name, Section(name, name.replace("_", " ").capitalize()))
+
+    def _made(self, run: SavedRun, make: Callable[[SavedRun], T]) -> T | None:
+        """Make a part of the page from a run; where its result lacks what it needs, note it."""
+        try:
+            return make(run)
+        except Exception as error:  # results may come from anybody and hold anything
+            self.missing.append(f"{run.name}: its result lacks something that the page shows ({one_line(error)})")
+            return None
+
+    def _add_tables(self) -> None:
+        """Add the tables that features have registered for their records, and where results come from."""
+        for entry in in_page_order(TABLES):
+            for run in self._runs_of(entry):
+                for table in self._made(run, partial(_tables, entry)) or []:
+                    self._section(entry.section).add_table(table, run.name)
+        for run in self.subject.runs:
+            for table in provenance(run):
+                self._section("provenance").add_table(table, run.name)
+
+    def add_sentences(self) -> None:
+        """Add the sentences that features have registered for their records."""
+        for entry in in_page_order(SENTENCES):
+            for run in self._runs_of(entry):
+                top = self.top.get(entry.section)
+                into = self._section(entry.section).sentences if top is None else top
+                into += self._made(run, partial(_sentences, entry)) or []
+
+    def _runs_of(self, entry: PageEntry) -> list[SavedRun]:
+        """Return the runs that an entry shows."""
+        if entry.unless is not None and self.subject.of(entry.unless):
+            return []
+        return [run for run in self.subject.of(entry.verb) if run.record is not None]
+
+    def _add_figure(self, figure: SavedFigure, run: SavedRun, prefix: str) -> None:
+        """Place a figure in its section, unless a later verb has drawn the same."""
+        stem = stem_of(run.verb, figure.name)
+        entry = FIGURES.get((run.verb, stem))
+        if entry is None or entry.section is None or self._drawn_later(entry):
+            return
+        identity = f"{prefix}-{figure.name}"
+        try:
+            csv = figure.csv or csv_of(rows_in(figure.spec))
+            # With null for what is not finite: a browser reads strict JSON, and one figure would cost all others.
+            self.data["figures"][identity] = {"spec": to_plain(figure.spec), "csv": csv, "name": figure.name}
+        except Exception as error:  # as above
+            self.missing.append(f"the figure {figure.name} cannot be used ({one_line(error)})")
+            return
+        order = (entry.order, list(FIGURES).index((run.verb, stem)))
+        self._section(entry.section).figures.append(PageFigure(identity, entry.caption, entry.paper, entry.wide, order))
+
+    def _drawn_later(self, entry: FigureEntry) -> bool:
+        """Whether a later verb has drawn the figure of the same name for the same section, on more images or models."""
+        order = list(VERBS)
+        later = order[order.index(entry.verb) + 1 :] if entry.verb in order else []
+        same = (FIGURES.get((verb, entry.name)) for verb in later if (verb, entry.name) in self.drawn)
+        return any(other is not None and other.section == entry.section for other in same)
+
+    def _add_film(self, run: SavedRun, identity: str) -> None:
+        if run.record is None:
+            return  # which is noted already
+        if not is_own(run.folder, run.folder / ARRAYS):
+            self.missing.append(f"{run.name}: there is no {ARRAYS}")
+            return
+        try:
+            film = film_data(run.folder / ARRAYS, str(run.record.result.phases))
+        except OutputError as error:
+            self.missing.append(str(error))
+            return
+        self._section("film").films.append(identity)
+        self.data["films"][identity] = to_plain(film)
 
 
-Made = TypeVar("Made")
+def summary(subject: Subject) -> list[str]:
+    """Return the summary at the top of a subject's part of the page, as plain text."""
+    import_features("text")
+    shown = _Subject(subject, "", {})
+    shown.add_sentences()
+    return [sentence.striptags() for sentence in shown.top[ANSWER]]
 
 
-def made(make: Callable[[Subject], Made], subject: Subject, missing: list[str]) -> Made | None:
-    """Make a part of the page; a result that lacks what it needs, such as one of another version, is noted."""
-    try:
-        return make(subject)
-    except Exception as error:  # results may come from anybody, and hold anything
-        missing.append(f"{make.__name__.replace('_', ' ')}: results lack what it needs ({one_line(error)})")
-        return None
+def in_page_order(entries: Sequence[PageEntry]) -> list[PageEntry]:
+    """Return entries in the order of the verbs, whichever module was imported first."""
+    order = list(VERBS)
+    return sorted(entries, key=lambda entry: order.index(entry.verb) if entry.verb in order else len(order))
 
 
-def _fill(subject: Subject, sections: dict[str, Section], missing: list[str]) -> None:
-    """Add sentences and tables."""
-    for piece in subject.of("phases"):
-        for body in bodies(piece.result):
-            sections["depth"].words += listed(body, "words")
-    for name, make in (
-        ("surrogate", tables.cost), ("worth", tables.probes), ("dynamics", tables.claims), ("studies", tables.studies),
-    ):  # fmt: skip
-        found = made(make, subject, missing)
-        if found is not None and found.rows:
-            sections[name].tables.append(found)
+def _sentences(entry: PageEntry, run: SavedRun) -> list[Markup]:
+    assert run.record is not None  # `_runs_of` leaves others out
+    return [sentence_html(sentence, run.name) for sentence in entry.make(run.record)]
 
 
-def linked_figures(piece: Piece, missing: list[str]) -> list[Drawn]:
-    """Return the linked figure of a model's phases."""
-    if piece.verb != "phases" or "by_k" not in piece.result:
-        return []
-    try:
-        if piece.result["layers"] > MOST_LAYERS:
-            raise ValueError(f"there are at most {MOST_LAYERS} layers")
-        return [Drawn("depth", json.loads(to_json(linked(piece.result).to_dict())), None)]
-    except Exception as error:  # as above
-        missing.append(f"{piece.folder.name}: its result lacks what the figure of depth needs ({one_line(error)})")
-        return []
+def _tables(entry: PageEntry, run: SavedRun) -> list[Table]:
+    assert run.record is not None
+    made = entry.make(run.record)
+    return [made] if isinstance(made, Table) else list(made or ())
 
 
-def _place(drawn: Drawn, prefix: str, sections: dict[str, Section], data: dict[str, Any]) -> list[str]:
-    """Put a figure into its section; return what is wrong with it."""
-    # Figures of several models in one run begin with their number.
-    of = drawn.name if drawn.name in CAPTIONS else drawn.name.partition("-")[2]
-    caption = CAPTIONS.get(of)
-    if caption is None or of in LINKED:
-        return []
-    own = f"{prefix}-{drawn.name}"
-    try:
-        csv = drawn.csv or table(rows_in(drawn.spec))
-        # With null for what is not finite: a browser reads JSON proper, and one figure would cost all others.
-        data["figures"][own] = {"spec": plain(drawn.spec), "csv": csv, "name": drawn.name}
-    except Exception as error:  # as above
-        return [f"the figure {drawn.name} cannot be used ({one_line(error)})"]
-    sections[caption.section].figures.append(
-        {"id": own, "of": of, "how": caption.how, "paper": caption.paper, "wide": of in WIDE}
-    )  # fmt: skip
-    return []
+def stem_of(verb: str, name: str) -> str:
+    """Return the name of a figure without the number that it begins with where a run has several models."""
+    return name if (verb, name) in FIGURES or not name.split("-")[0].isdigit() else name.partition("-")[2]
 
 
-def _film(piece: Piece, own: str, section: Section, data: dict[str, Any]) -> list[str]:
-    if not is_own(piece.folder, piece.folder / ARRAYS):
-        return [f"{piece.folder.name}: there is no {ARRAYS}"]
-    try:
-        film = film_data(piece.folder / ARRAYS, str(piece.result.get("phases") or ""))
-        share = float(sum(piece.result.get("explained", [])))
-    except OutputError as error:
-        return [str(error)]
-    except (TypeError, ValueError) as error:
-        return [f"{piece.folder.name}: its result lacks what the film needs ({one_line(error)})"]
-    section.films.append(own)
-    data["films"][own] = plain(film)
-    section.words.append(
-        "Every picture is a layer: patch tokens on the unit sphere, through three principal directions of the "
-        f"teacher's at all layers ({share:.0%} of its variance), as red, green and blue. Tokens that point the same "
-        "way have the same colour."
-    )
-    return []
-
-
-def _beside(subjects: Sequence[Subject]) -> Table:
-    """Return the models of a page in one table."""
-    rows = []
-    for subject in subjects:
-        phases, worth = subject.of("phases"), surrogates(subject)
-        cells: list[Any] = [subject.title]
-        for key in ("layers", "verdict", "k", "phases"):
-            cells.append(number(phases[0], key) if phases else "")
-        at = measured(worth[0]) if worth else ""
-        for key, form in ((f"{at}r2/all/-1", ".3f"), (f"{at}recovered", ".1%")):
-            try:
-                cells.append(number(worth[0], key, form) if worth else "")
-            except (TypeError, ValueError):
-                cells.append("")
-        rows.append(tuple(cells))
-    columns = ("model", "layers", "verdict", "k", "phases", "R2 of its surrogate, last layer", "accuracy recovered")
-    return Table("Models", columns, rows)
+def page_figures(run: SavedRun, missing: list[str]) -> list[SavedFigure]:
+    """Return the figures that the page draws itself, from the result of a run; notes on others are added."""
+    figures = []
+    for entry in figures_of(run.verb, on_page=True):
+        try:
+            figure = None if run.record is None else entry.draw(run.record.result, "")
+            if figure is not None:
+                figures.append(SavedFigure(entry.name, json.loads(to_json(figure.chart.to_dict())), None))
+        except Exception as error:  # as above
+            missing.append(f"{run.name}: the figure {entry.name} cannot be drawn ({one_line(error)})")
+    return figures

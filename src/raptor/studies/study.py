@@ -1,71 +1,181 @@
-"""What a study is: its jobs, what they say together, and whether a claim of the paper holds here."""
+"""`raptor.study`: run a small-scale study."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Generic, TypeVar
 
-from raptor.studies.jobs import Done, Job
-from raptor.studies.models import Setting
+from raptor.core.serialize import Key, to_plain
+from raptor.data.load import parse_source
+from raptor.data.options import LoadOptions
+from raptor.data.train_val_test import check_classes
+from raptor.errors import OptionError, OutputError
+from raptor.render.charts import draw
+from raptor.render.notebook import HtmlRepr
+from raptor.runtime.device import resolve_device
+from raptor.runtime.files import discard
+from raptor.runtime.options import RunOptions
+from raptor.runtime.rundir import Record, Run
+from raptor.studies.jobs import run_jobs
+from raptor.studies.options import StudyOptions
+from raptor.studies.registry import Claim, find_study
+from raptor.studies.setting import StudySetting
+from raptor.studies.size import SIZES, Scale
+from raptor.training.resuming import check_same
+from raptor.training.train import training_preprocessing
+
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True)
-class Claim:
-    """Something that the paper says.
+class StudySize:
+    """A size, with what the options changed of it.
 
     Parameters
     ----------
-    text
-        What it says, in our words.
-    held
-        Whether it holds here; None where it cannot be told.
-    evidence
-        The numbers that say so.
+    name
+        `smoke`, `laptop` or `paper`.
+    scale
+        All numbers.
     """
 
-    text: str
-    held: bool | None
-    evidence: str
+    name: str
+    scale: Annotated[Scale, Key(inline=True)]
 
 
 @dataclass(frozen=True)
-class Summary:
-    """What the jobs of a study say together.
+class JobReport:
+    """What became of a job.
 
     Parameters
     ----------
-    rows
-        A table, one row a model or condition.
+    job
+        Its name.
+    seconds
+        Seconds that it took when it ran; None where it failed.
+    failed
+        Why it has no result; None where it has one.
+    """
+
+    job: str
+    seconds: float | None
+    failed: str | None
+
+
+@dataclass(frozen=True)
+class StudyResult(HtmlRepr, Generic[Row]):
+    """What a study found.
+
+    Parameters
+    ----------
+    study, data, size
+        Its name, the images, and all sizes.
+    jobs
+        One entry per job.
+    summary
+        One row per model or condition; the study's module says what a row has.
     claim
-        Of the paper.
+        The paper's claim, and whether it holds here.
     """
 
-    rows: list[dict[str, Any]]
+    study: str
+    data: str
+    size: StudySize
+    jobs: list[JobReport]
+    summary: list[Row]
     claim: Claim
 
 
-def mean(values: Iterable[float | None]) -> float:
-    """Return the mean of the numbers that are known; a share of nothing is not."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else math.nan
-
-
-@dataclass(frozen=True)
-class Study:
-    """One file of this package.
+def study(
+    name: str,
+    options: StudyOptions | None = None,
+    out: str | Path = "runs/studies",
+    loading: LoadOptions | None = None,
+    run_options: RunOptions | None = None,
+) -> StudyResult[Any]:
+    """Run the jobs of a study that have no result yet, and summarise all of them.
 
     Parameters
     ----------
-    about
-        One line on what it asks.
-    jobs
-        The table of jobs at a setting.
-    summarise
-        What their results say; results of failed jobs are missing.
+    name
+        `stochastic-depth`, `partitions`, `emergence`, `ablation`, `k-curve`, `gallery`, or one that you registered.
+    options
+        Images and size of the study, and whether to continue one.
+    out
+        Directory of all studies on these images: they share teachers and students. The study writes to `out/name`.
+    loading
+        How images are read.
+    run_options
+        Seed and device; number and size of held-out images, and batch size, where they differ from the size's.
     """
+    shared = replace(run_options or RunOptions(quiet=True), out=Path(out))
+    return run_study(name, options or StudyOptions(), loading or LoadOptions(), shared).result
 
-    about: str
-    jobs: Callable[[Setting], Sequence[Job]]
-    summarise: Callable[[Setting, Done], Summary]
+
+def run_study(
+    name: str, options: StudyOptions, loading: LoadOptions, run_options: RunOptions
+) -> Record[StudyResult[Any]]:
+    """Run a study in `run_options.out`; return its record. The parameters are those of `study`."""
+    chosen, out = find_study(name), run_options.out
+    scale = scale_of(options, run_options)
+    if out is None:
+        raise OptionError("a study takes long and keeps the results of its jobs: give --out DIR")
+    setting = setting_of(name, options.data, scale, out, loading, run_options)
+    config = run_options.config(loading, study=name, data=options.data, size=options.size)
+    with Run("study", config, out / name, run_options.seed) as run:
+        assert run.out is not None
+        if not options.resume and (run.out / "config.json").exists():
+            raise OutputError(
+                f"{str(run.out)!r} already has this study: continue it with --resume, or use another --out"
+            )
+        check_same(run.out, {**to_plain(config), "seed": run_options.seed})
+        run.begin()
+        held_out = setting.held_out()
+        check_classes(setting.train(1), held_out, "report", whole=False)
+        jobs = chosen.jobs(setting)
+        done = run_jobs(jobs, setting.root, run_options.announce)
+        discard(setting.states)
+        summary = chosen.summarise(setting, done)
+        result = StudyResult(
+            study=name,
+            data=options.data,
+            size=StudySize(options.size, scale),
+            jobs=[JobReport(job.name, done.seconds.get(job.name), done.failed.get(job.name)) for job in jobs],
+            summary=summary.rows,
+            claim=summary.claim,
+        )
+        return run.record(result, images=len(held_out), layers=scale.depth, figures=draw(run, "study", result, name))
+
+
+def setting_of(
+    name: str, data: str, scale: Scale, out: Path, loading: LoadOptions, run_options: RunOptions
+) -> StudySetting:
+    """Return what all jobs of a study share."""
+    preprocessing = training_preprocessing(data, scale.image_size)
+    device = str(resolve_device(run_options.device))
+    announce: Callable[[str], None] = run_options.announce
+    return StudySetting(data, preprocessing, loading, scale, out, out / name / "states", device, announce)
+
+
+def scale_of(options: StudyOptions, run_options: RunOptions, batch: bool = True) -> Scale:
+    """Return the size of a study, with what the shared options change of it; the batch size only with `batch`."""
+    if options.size not in SIZES:
+        raise OptionError(f"the size of a study is {', '.join(SIZES)}, not {options.size!r}")
+    if (split := parse_source(options.data)[1]) is not None:
+        raise OptionError(f"a study uses the train and the held-out images of --data: leave out {split!r}")
+    scale = SIZES[options.size]
+    scale = replace(scale, seeds=tuple(run_options.seed + seed for seed in scale.seeds))
+    if run_options.images is not None:
+        scale = replace(scale, eval_images=run_options.images)
+    if run_options.batch_size is not None and batch:
+        scale = replace(scale, teacher_batch=run_options.batch_size, student_batch=run_options.batch_size)
+    if run_options.size is not None:
+        height, width = run_options.size
+        if height != width or height % scale.patch_size:
+            raise OptionError(
+                f"images of a study are squares of whole patches of {scale.patch_size} pixels, not {height}x{width}"
+            )
+        scale = replace(scale, image_size=height)
+    return scale

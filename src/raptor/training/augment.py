@@ -9,13 +9,13 @@ from torch.nn.functional import pad
 
 
 def flip(pixels: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch 3 height width"]:
-    """Mirror each image with probability one half."""
+    """Mirror each image with probability 1/2."""
     mirrored = torch.rand(len(pixels), device=pixels.device) < 0.5
     return torch.where(mirrored[:, None, None, None], pixels.flip(-1), pixels)
 
 
 def shift(pixels: Float[Tensor, "batch 3 height width"], most: int) -> Float[Tensor, "batch 3 height width"]:
-    """Move each image by up to `most` pixels in both directions; what comes in repeats the border."""
+    """Move each image at random by up to `most` pixels in both directions; new pixels repeat the border."""
     if most == 0:
         return pixels
     batch, _, height, width = pixels.shape

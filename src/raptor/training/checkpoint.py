@@ -1,4 +1,4 @@
-"""Checkpoints: everything that a run needs to go on as if nothing had happened."""
+"""Checkpoints: all that an interrupted training needs to continue bit-identically."""
 
 from __future__ import annotations
 
@@ -10,16 +10,25 @@ from typing import Any
 import torch
 
 from raptor.errors import ResumeError, one_line
-from raptor.files import writing
+from raptor.runtime.files import writing
 
 NAME = "checkpoint.pt"
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The state after `step` steps.
+    """The state of a training after `step` steps.
 
-    No generator is kept: all randomness of a step is seeded by (seed, step).
+    It has no random generator: everything that a step draws is seeded by (seed, step).
+
+    Parameters
+    ----------
+    step, seconds
+        Number of steps, and seconds of training until then.
+    config
+        Configuration of the training, which a resumed one must share.
+    model, optimizers
+        State dicts.
     """
 
     step: int
@@ -32,22 +41,22 @@ class Checkpoint:
         wanted = {"step": int, "seconds": float, "config": dict, "model": dict, "optimizers": list}
         for name, kind in wanted.items():
             if not isinstance(getattr(self, name), kind):
-                raise ValueError(f"its {name} is no {kind.__name__}")
+                raise ValueError(f"its {name} is not a {kind.__name__}")
 
 
 def save(checkpoint: Checkpoint, out: Path) -> None:
-    """Write the checkpoint; until it is whole, the one before stays."""
+    """Write a checkpoint atomically, in place of the previous one."""
     with writing(out / NAME) as file:
         torch.save(vars(checkpoint), file)
 
 
 def check(out: Path) -> None:
-    """Raise where there is a checkpoint that cannot be read; its tensors are not."""
+    """Raise where there is a checkpoint that cannot be read; tensors are not loaded."""
     _read(out / NAME, mmap=True)
 
 
 def load(out: Path, config: dict[str, Any]) -> Checkpoint | None:
-    """Read the checkpoint of a run with this configuration; None where there is none yet."""
+    """Read the checkpoint of a run with this configuration; None where there is none."""
     found = _read(out / NAME)
     if found is None:
         return None
@@ -65,10 +74,10 @@ def _read(path: Path, **how: Any) -> Checkpoint | None:
         return None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of pickle protocols: what cannot be read is an error below
+            warnings.simplefilter("ignore")  # about pickle protocols: what cannot be read is an error below
             return Checkpoint(**torch.load(path, map_location="cpu", weights_only=True, **how))
     except Exception as error:
         raise ResumeError(
-            f"the checkpoint {str(path)!r} is damaged ({one_line(error)}); put back a copy of it, or remove it to "
-            "start anew"
+            f"the checkpoint {str(path)!r} is damaged ({one_line(error)}); restore a copy of it, or remove it to "
+            "start again"
         ) from error

@@ -1,8 +1,8 @@
-r"""Muon: momentum whose matrices are made orthogonal before they are applied.
+r"""Muon: momentum that is orthogonalised before it is applied.
 
-torch has a Muon of its own, which orthogonalises in bfloat16; on CPUs without fast bfloat16 products a step
-of it takes longer than the rest of the training step. This one stays in the precision of the weights and
-treats all matrices of one shape in one batched product.
+torch's own Muon orthogonalises in bfloat16; on CPUs without fast bfloat16 products its step takes longer than
+the rest of the training step. This one uses the precision of the weights, and one batched product for all
+matrices of a shape.
 """
 
 from __future__ import annotations

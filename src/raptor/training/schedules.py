@@ -1,4 +1,4 @@
-"""Schedules: pure functions of the step, so that a resumed run needs no state of theirs."""
+"""Schedules as pure functions of the step, so that a resumed run needs no state of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training our own ViT as a classifier on any labelled images."""
+"""Training a ViT as a classifier on labelled images."""
 
 from __future__ import annotations
 
@@ -11,21 +11,28 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from raptor.data.batch import Batch
-from raptor.data.images import Images
-from raptor.data.scene_images import SceneImages
-from raptor.device import resolve_device
+from raptor.core.batches import Batch, LoadedImageSet
 from raptor.errors import DataError
 from raptor.models.vit import ViT, ViTConfig
+from raptor.runtime.device import resolve_device
+from raptor.runtime.random_state import preserve_random_state
+from raptor.training.accelerate import Part
 from raptor.training.augment import flip, shift
+from raptor.training.config import TrainConfig
 from raptor.training.loop import Watch, fit
-from raptor.training.recipe import Recipe
-from raptor.training.workers import Part
 
 
 @dataclass(frozen=True)
 class Augmentation:
-    """What is done to training images: mirroring, and moving by up to `shift` pixels."""
+    """Random augmentation of training images.
+
+    Parameters
+    ----------
+    flip
+        Whether images are mirrored at random.
+    shift
+        Largest number of pixels that images are moved by.
+    """
 
     flip: bool = True
     shift: int = 0
@@ -36,42 +43,43 @@ class Augmentation:
 
 
 def train_vit(
-    images: Images | SceneImages,
+    images: LoadedImageSet,
     config: ViTConfig,
-    recipe: Recipe,
+    recipe: TrainConfig,
     augmentation: Augmentation | None = None,
     out: Path | None = None,
     resume: bool = False,
     device: str = "cpu",
     watch: Watch | None = None,
-    about: dict[str, Any] | None = None,
+    extra_config: dict[str, Any] | None = None,
     before: Callable[[int, ViT], None] | None = None,
 ) -> tuple[ViT, float]:
-    """Train a ViT; return it with the seconds that it took.
+    """Train a ViT; return it and the seconds of training.
 
     Parameters
     ----------
     images
-        Labelled images; they are shuffled anew each epoch by the recipe's seed.
+        Labelled images; they are shuffled each epoch with the recipe's seed.
     config
         The ViT; `n_classes` must be the number of classes of the images.
     recipe
-        The optimisation; its seed decides the initial weights too.
+        The optimisation; its seed is also that of the initial weights.
     augmentation
-        Mirroring alone by default.
-    out, resume, watch, about
+        Only mirroring by default.
+    out, resume, watch, extra_config
         As in `fit`.
     device
-        Where to train.
+        Device to train on.
     before
         Called with the step and the model before each step.
     """
     if images.classes is None:
-        raise DataError("a ViT is trained as a classifier, but these images have no labels")
+        raise DataError("training a ViT needs labels; these images have no labels")
     chosen = resolve_device(device)
     augment = augmentation or Augmentation()
-    torch.manual_seed(recipe.seed)
-    model = ViT(config).to(chosen)
+    with preserve_random_state():
+        torch.manual_seed(recipe.seed)
+        model = ViT(config).to(chosen)
 
     def objective(batch: Batch, step: int) -> tuple[Tensor, dict[str, Tensor]]:
         assert batch.label is not None
@@ -84,6 +92,6 @@ def train_vit(
     def batches(first: int, size: int, part: Part) -> Iterator[Batch]:
         return images.shuffled(first, size, recipe.seed, part)
 
-    everything = {"model": asdict(config), "augmentation": asdict(augment), **(about or {})}
+    everything = {"model": asdict(config), "augmentation": asdict(augment), **(extra_config or {})}
     seconds = fit(model, objective, batches, recipe, out, resume, everything, watch=watch)
     return model, seconds

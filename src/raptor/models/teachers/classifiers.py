@@ -1,4 +1,4 @@
-"""The classifiers that `transformers` puts on its ViTs, on tokens after the final norm."""
+"""The classifiers of transformers' ViTs, on tokens after the final norm."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from raptor.flow import Head
+from raptor.core.flow import Head
+from raptor.core.tokens import TokenLayout
 from raptor.models.teachers import pooling
-from raptor.tokens import TokenLayout
 
 Build = Callable[[Any, nn.Module, TokenLayout], Head]
 
 
 def _on(pool: pooling.Pool) -> Build:
-    """Build the classifier that takes the tokens pooled in this way."""
+    """Return a builder for a classifier on tokens that are pooled in this way."""
     return lambda wrapper, base, layout: lambda tokens: wrapper.classifier(pool(layout, tokens))
 
 
 def _on_pooler(wrapper: Any, base: Any, layout: TokenLayout) -> Head:
-    """Build the classifier that takes the model's own pooler: a norm of the mean patch, or cls."""
+    """Build a classifier on the output of the model's pooler (a norm of the mean patch token, or cls)."""
     return lambda tokens: wrapper.classifier(base.pooler(tokens))
 
 
 def _two_heads(wrapper: Any, base: Any, layout: TokenLayout) -> Head:
-    """Build DeiT's pair: the mean of a classifier on cls and one on the distillation token."""
+    """Build the classifier of DeiT: the mean of one on cls and one on the distillation token."""
 
     def classify(tokens: Tensor) -> Tensor:
         first, second = tokens[:, layout.where("cls")], tokens[:, layout.where("register")]
@@ -49,6 +49,6 @@ CLASSIFIERS: dict[str, Build] = {
 
 
 def classifier_of(wrapper: nn.Module, base: nn.Module, layout: TokenLayout) -> Head | None:
-    """Return the classifier that `wrapper` puts on `base`, or None where it has none."""
+    """Return the classifier of `wrapper` on the tokens of `base`, or None if there is none."""
     build = CLASSIFIERS.get(type(wrapper).__name__)
     return None if build is None else build(wrapper, base, layout)

@@ -1,4 +1,4 @@
-"""The official DINOv2 state-dict files, read into the model that `transformers` has for them."""
+"""The official DINOv2 state dicts, loaded into the models of transformers."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from torch import Tensor, nn
 
 from raptor.errors import ModelNotFoundError
-from raptor.hub import import_transformers
 from raptor.models.weights import load_strictly, read_weights
+from raptor.runtime.optional_imports import import_transformers
 
-TRAINED_SIZE = 518  # pixels: the released position embeddings are of 37x37 patches of 14
-EVALUATED_SIZE = 224  # pixels: what the released evaluation crops to
+TRAINED_SIZE = 518  # pixels; the position embeddings are for 37x37 patches of 14 pixels
+EVALUATED_SIZE = 224  # pixels; crop size of the released evaluation
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,17 @@ ARCHITECTURES = {
 
 
 def build(architecture: Architecture, n_register: int, image_size: int = TRAINED_SIZE) -> nn.Module:
-    """Build the empty model of one architecture."""
+    """Build a model with random weights.
+
+    Parameters
+    ----------
+    architecture
+        Sizes of the model.
+    n_register
+        Number of register tokens.
+    image_size
+        Pixels of the position embedding.
+    """
     transformers = import_transformers()
     sizes: dict[str, Any] = {
         "hidden_size": architecture.width,
@@ -51,7 +61,7 @@ def build(architecture: Architecture, n_register: int, image_size: int = TRAINED
     return transformers.Dinov2Model(transformers.Dinov2Config(**sizes))
 
 
-# Official name of a part -> its name in transformers; what is split in two or three there has several.
+# Official parameter names and their names in transformers, which splits some into two or three.
 OUTSIDE = {
     "cls_token": "embeddings.cls_token",
     "mask_token": "embeddings.mask_token",
@@ -75,18 +85,18 @@ INSIDE = {
 
 
 def translate(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Rename official weights to transformers' names; unknown names stay, for the strict loader to report."""
+    """Rename official weights to the names of transformers; the strict loader reports unknown names."""
     renamed: dict[str, Tensor] = {}
     for key, value in state.items():
         for name, part in _renamed(key):
-            # What cannot be cut into its parts stays whole, for the strict loader to report its shape.
+            # A tensor that cannot be split stays whole, so that the strict loader reports its shape.
             cut = part is not None and value.ndim > 0 and len(value) % part[1] == 0
             renamed[name] = value.chunk(part[1])[part[0]] if part is not None and cut else value
     return renamed
 
 
 def _renamed(key: str) -> list[tuple[str, tuple[int, int] | None]]:
-    """Return the new names of one key, each with (index, count) of the chunk that it takes."""
+    """Return the new names of one key, each with (index, count) of its chunk, or None for the whole tensor."""
     head, _, leaf = key.rpartition(".")
     if key in OUTSIDE:
         return [(OUTSIDE[key], None)]
@@ -103,14 +113,12 @@ def _renamed(key: str) -> list[tuple[str, tuple[int, int] | None]]:
 
 
 def load(name: str, weights: Path | None) -> nn.Module:
-    """Load `vits14`, `vitb14_reg`, ... from the file that the authors released."""
+    """Load `vits14`, `vitb14_reg`, ... from an official weights file."""
     arch, _, registers = name.removeprefix("dinov2_").partition("_")
     if arch not in ARCHITECTURES or registers not in ("", "reg", "reg4"):
         known = ", ".join(f"{arch}, {arch}_reg" for arch in ARCHITECTURES)
-        raise ModelNotFoundError(f"there is no official DINOv2 {name!r}; there are {known}")
+        raise ModelNotFoundError(f"unknown DINOv2 model {name!r}; use {known}")
     if weights is None:
-        raise ModelNotFoundError(
-            f"dinov2:{name} is read from the official file: give it with weights=FILE (--weights FILE)"
-        )
+        raise ModelNotFoundError(f"dinov2:{name} needs the official weights file; use weights=FILE (--weights FILE)")
     model = build(ARCHITECTURES[arch], n_register=4 if registers else 0)
     return load_strictly(model, translate(read_weights(weights)), weights)

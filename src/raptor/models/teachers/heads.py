@@ -1,4 +1,4 @@
-"""Linear classifiers that a user brings, in hand or as a file."""
+"""Linear classifiers that a user adds to a model."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from raptor.models.weights import read_weights
 
 
 def read_linear(path: Path) -> nn.Linear:
-    """Read a linear layer: a file with one matrix `...weight`, (classes, features), and at most one `...bias`."""
+    """Read a linear layer from a file with one matrix `...weight`, (classes, features), and at most one `...bias`."""
     state = read_weights(path)
     weights = [value for name, value in state.items() if name.endswith("weight")]
     biases = [value for name, value in state.items() if name.endswith("bias")]
     if len(weights) != 1 or len(biases) > 1 or len(state) != len(weights) + len(biases) or weights[0].ndim != 2:
         raise WeightsError(
-            f"the head {str(path)!r} must hold one matrix 'weight' of (classes, features) and at most a 'bias'; "
-            f"it holds {', '.join(list(state)[:4])}"
+            f"the head {str(path)!r} must contain one matrix 'weight' of (classes, features) and at most one 'bias'; "
+            f"it contains {', '.join(list(state)[:4])}"
         )
     if biases and biases[0].shape != weights[0].shape[:1]:
         raise WeightsError(
-            f"the head {str(path)!r} has {len(weights[0])} classes but a bias of {tuple(biases[0].shape)}"
+            f"the head {str(path)!r} has {len(weights[0])} classes, but a bias of shape {tuple(biases[0].shape)}"
         )
     classes, features = weights[0].shape
     linear = nn.Linear(features, classes, bias=bool(biases))
@@ -35,7 +35,7 @@ def read_linear(path: Path) -> nn.Linear:
 
 
 def with_head(parts: Parts, head: nn.Linear | None) -> Parts:
-    """Put a copy of a linear classifier in place of the model's own."""
+    """Return parts with a copy of a linear classifier in place of the model's own."""
     if head is None:
         return parts
     like = next(parts.blocks[0].parameters())

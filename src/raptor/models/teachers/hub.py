@@ -1,4 +1,4 @@
-"""Models in the format of `transformers`: a local directory or a hub id."""
+"""Models in the format of transformers, from a local directory or a hub id."""
 
 from __future__ import annotations
 
@@ -11,39 +11,49 @@ from typing import Any
 import torch
 
 from raptor.errors import ModelNotFoundError, OptionError, RaptorError, UnsupportedModelError, WeightsError, one_line
-from raptor.hub import HUB_ID, import_transformers, reachable, silence
-from raptor.models.store import SURROGATE_TYPE
-from raptor.models.teachers.adapt import ADAPTERS, supported
+from raptor.models.checkpoints import SURROGATE_TYPE
 from raptor.models.teachers.classifiers import CLASSIFIERS
+from raptor.models.teachers.registry import ADAPTERS, supported
 from raptor.models.teachers.untrusted import check_config, check_shards
 from raptor.models.weights import read_weights
+from raptor.runtime.optional_imports import HUB_ID, import_transformers, reachable, silence
 
-# Image and text in one: only the vision tower is kept.
+# Models of images and text; only the vision tower is used.
 TWO_TOWERS = frozenset({"CLIPModel", "CLIPVisionModelWithProjection", "SiglipModel", "Aimv2Model"})
-# A block of the ViT itself; text towers and decoders have blocks too, and may be left over.
+# Weights of the blocks of the ViT; those of text towers and decoders may be unused.
 VIT_BLOCK = re.compile(r"^(?!.*(?:text|decoder)).*?\blayers?\.(\d+)\.")
 
 
 def check_source(source: str) -> bool:
-    """Return whether the files must be local; raise where there is nothing to load."""
+    """Return whether only local files can be used; raise a ModelNotFoundError if the source cannot be a model."""
     if os.path.isdir(source):
         if not os.path.isfile(os.path.join(source, "config.json")):
             raise ModelNotFoundError(
-                f"the directory {source!r} holds no model: it has no config.json that can be read; "
-                "save one there with model.save_pretrained(DIR)"
+                f"the directory {source!r} does not contain a model: it has no readable config.json; "
+                "save a model with model.save_pretrained(DIR)"
             )
         return True
     if os.path.exists(source) or not HUB_ID.fullmatch(source):
         raise ModelNotFoundError(
-            f"{source[:200]!r} is neither a directory with a model nor a hub id; give a directory that "
-            "save_pretrained wrote, a hub id such as facebook/dinov2-base, timm:NAME, dinov2:ARCH or scenes"
+            f"{source[:200]!r} is neither a directory with a model nor a hub id; use a directory written by "
+            "save_pretrained, a hub id such as facebook/dinov2-base, timm:NAME, dinov2:ARCH or scenes"
         )
     return not reachable()
 
 
 def load(source: str, weights: Path | None, dtype: torch.dtype) -> Any:
-    """Load a model with its weights, from the checkpoint or from a file of their own."""
-    from raptor.models.pretrained import load_surrogate  # makes transformers know surrogates
+    """Load a model.
+
+    Parameters
+    ----------
+    source
+        Directory or hub id.
+    weights
+        File with other weights than those of the checkpoint, or None.
+    dtype
+        Data type of the weights.
+    """
+    from raptor.models.pretrained import load_surrogate  # registers surrogates with transformers
 
     local = check_source(source)
     config = _config(source, local)
@@ -51,13 +61,13 @@ def load(source: str, weights: Path | None, dtype: torch.dtype) -> Any:
         check_shards(source, local)
     if config.model_type == SURROGATE_TYPE:
         if weights is not None:
-            raise OptionError(f"{source!r} has its weights beside it and takes no others")
+            raise OptionError(f"weights= (--weights) cannot be used with {source!r}: a surrogate has its own weights")
         return load_surrogate(source, dtype, local)
     kind = _model_class(config)
     state = None if weights is None else read_weights(weights)
     origin = str(weights or source)
     with silence(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Detected pickle protocol")  # what cannot be read is an error below
+        warnings.filterwarnings("ignore", "Detected pickle protocol")  # unreadable files are an error below
         try:
             model, info = kind.from_pretrained(
                 None if state is not None else source,
@@ -71,9 +81,9 @@ def load(source: str, weights: Path | None, dtype: torch.dtype) -> Any:
         except OSError as error:
             raise ModelNotFoundError(_not_loaded(source, local, error)) from error
         except Exception as error:
-            # Nonsense in the configuration and damaged weights come as almost any kind.
+            # Invalid configurations and damaged weights raise almost any class.
             raise WeightsError(
-                f"the model of {source!r} cannot be built from its config.json and the weights of {origin!r}: "
+                f"the model {source!r} cannot be built from its config.json and the weights in {origin!r}: "
                 f"{one_line(error)}"
             ) from error
     _check_keys(model, info, origin)
@@ -81,7 +91,7 @@ def load(source: str, weights: Path | None, dtype: torch.dtype) -> Any:
 
 
 def _config(source: str, local: bool) -> Any:
-    """Read the configuration; code that a repository brings is never run."""
+    """Read the configuration; code in a repository is never run."""
     transformers = import_transformers()
     try:
         with silence():
@@ -93,13 +103,13 @@ def _config(source: str, local: bool) -> Any:
         raise ModelNotFoundError(_not_loaded(source, local, error)) from error
     except Exception as error:
         raise UnsupportedModelError(
-            f"the config.json of {source!r} describes no model that transformers can read ({one_line(error)}); "
+            f"the config.json of {source!r} does not describe a model that transformers can read ({one_line(error)}); "
             f"supported are {supported()}"
         ) from error
 
 
 def _model_class(config: Any) -> Any:
-    """Return the class to load: with its classifier where the checkpoint has one, else the bare ViT."""
+    """Return the class to load: with a classifier if the checkpoint has one, else the bare ViT."""
     transformers = import_transformers()
     written = config.architectures
     named = str(written[0]) if isinstance(written, list) and written else ""
@@ -108,8 +118,8 @@ def _model_class(config: Any) -> Any:
         named = mapping[type(config)].__name__ if type(config) in mapping else ""
     if not _is_known(named):
         raise UnsupportedModelError(
-            f"no adapter knows models of type {config.model_type!r}; supported are {supported()}. "
-            "raptor.register_adapter teaches it a new one in about 20 lines: see docs/adapters.md"
+            f"models of type {config.model_type!r} have no adapter; supported are {supported()}. You can add an "
+            "adapter with raptor.register_adapter: see docs/adapters.md"
         )
     return getattr(transformers, named)
 
@@ -119,11 +129,11 @@ def _is_known(name: str) -> bool:
 
 
 def _check_keys(model: Any, info: dict[str, Any], origin: str) -> None:
-    """Raise where a weight would silently be a random one, or a layer of the file left out."""
-    foreign = f"the weights of {origin!r} are of another architecture than the model's config.json: "
+    """Raise a WeightsError if a weight of the model is missing, or if a layer in the file is unused."""
+    foreign = f"the weights in {origin!r} do not match the model's config.json: "
     for key, theirs, ours in sorted(info["mismatched_keys"]):
-        raise WeightsError(f"{foreign}{key!r} has shape {tuple(theirs)}, the model wants {tuple(ours)}")
-    # A bare model's pooler is used by nobody here; a classifier may stand on its own.
+        raise WeightsError(f"{foreign}{key!r} has shape {tuple(theirs)}, the model needs {tuple(ours)}")
+    # The pooler of a bare model is not used; a classifier may use it.
     pooled = type(model).__name__ in CLASSIFIERS
     missing = sorted(key for key in info["missing_keys"] if pooled or "pooler." not in key)
     if missing:
@@ -139,8 +149,8 @@ def _not_loaded(source: str, local: bool, error: Exception) -> str:
         return f"the model in {source!r} cannot be loaded: {one_line(error)}"
     if local:
         return (
-            f"there is no directory {source!r}, and no model of that hub id is on this machine while the hub cannot "
-            f"be reached; on a machine with a network run 'hf download {source} --local-dir DIR', copy DIR here and "
-            "give its path instead"
+            f"the directory {source!r} does not exist, and a model with this hub id is not in the local cache; the hub "
+            f"cannot be reached. On a machine with a network, run 'hf download {source} --local-dir DIR', copy DIR "
+            "here and use its path"
         )
-    return f"there is no directory {source!r}, and the hub has no model of that id: {one_line(error)}"
+    return f"the directory {source!r} does not exist, and the hub has no model with this id: {one_line(error)}"

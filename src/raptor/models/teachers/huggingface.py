@@ -1,7 +1,7 @@
-"""Adapters: where the ViTs of `transformers` keep their parts.
+"""Adapters for the ViTs of transformers.
 
-One function for each way of keeping them, one row of `ADAPTERS` for each class. The model is the
-library's own, called as its own forward pass calls it; nothing is re-implemented.
+There is one function per architecture and one row of `ADAPTERS` per class. An adapter calls the parts of the library's
+model as its forward pass does; nothing is reimplemented.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from raptor.core.preprocessing import Size
+from raptor.core.tokens import TokenLayout
 from raptor.errors import ImageSizeError
+from raptor.models.teachers.positions import cached, shared_bias
 from raptor.models.teachers.teacher import Adapter, Parts, patch_grid
-from raptor.preprocessing import Size
-from raptor.tokens import TokenLayout
 
 
 def as_size(value: int | list[int] | tuple[int, int]) -> Size:
-    """Return (height, width) of a configuration's number or pair."""
+    """Return (height, width) for a number or a pair in a configuration."""
     return (value, value) if isinstance(value, int) else (value[0], value[1])
 
 
@@ -34,7 +35,7 @@ def _parts(
     n_register: int = 0,
     **rest: Any,
 ) -> Parts:
-    """Fill in what every configuration of the library names alike."""
+    """Fill in the parts that have the same name in every configuration."""
     config = model.config
     size = image_size or as_size(config.image_size)
     patch = as_size(config.patch_size)
@@ -53,12 +54,12 @@ def _parts(
 
 
 def _flagged(model: Any, image_size: Size | None) -> dict[str, bool]:
-    """Return the flag that makes the library resize its position embedding, only where it must."""
+    """Return the flag that makes the library resize its position embedding, set only if necessary."""
     return {"interpolate_pos_encoding": image_size not in (None, as_size(model.config.image_size))}
 
 
 def vit(model: Any, image_size: Size | None, **rest: Any) -> Parts:
-    """ViT: a cls token, learned positions that are resized when asked."""
+    """Adapt ViT: a cls token, and learned positions that are resized with a flag."""
     flag = _flagged(model, image_size)
     return _parts(
         model,
@@ -71,17 +72,17 @@ def vit(model: Any, image_size: Size | None, **rest: Any) -> Parts:
 
 
 def ijepa(model: Any, image_size: Size | None) -> Parts:
-    """I-JEPA: a ViT of patches only."""
+    """Adapt I-JEPA: a ViT with only patch tokens."""
     return vit(model, image_size, n_cls=0)
 
 
 def deit(model: Any, image_size: Size | None) -> Parts:
-    """DeiT: a ViT with a distillation token after cls, which counts as a register."""
+    """Adapt DeiT: a ViT with a distillation token after cls, which counts as a register."""
     return vit(model, image_size, n_register=1, notes=("the distillation token counts as a register",))
 
 
 def dinov2(model: Any, image_size: Size | None) -> Parts:
-    """DINOv2 with or without registers; positions are resized without being asked."""
+    """Adapt DINOv2 with or without registers; positions are always resized."""
     return _parts(
         model,
         image_size,
@@ -93,9 +94,9 @@ def dinov2(model: Any, image_size: Size | None) -> Parts:
 
 
 def dinov3(model: Any, image_size: Size | None) -> Parts:
-    """DINOv3: rotary positions in every block, a function of the image size alone."""
+    """Adapt DINOv3: rotary positions in every block, which depend only on the image size."""
     size = image_size or as_size(model.config.image_size)
-    positions = _kept(
+    positions = cached(
         lambda tokens: model.rope_embeddings(
             torch.empty(1, model.config.num_channels, *size, device=tokens.device, dtype=tokens.dtype)
         )
@@ -112,12 +113,12 @@ def dinov3(model: Any, image_size: Size | None) -> Parts:
 
 
 def _masked_call(block: nn.Module, tokens: Tensor, layer: int) -> Tensor:
-    """Call a block whose attention mask must be given, though there is none."""
+    """Call a block with its required attention mask argument, which is None."""
     return block(tokens, None)
 
 
 def clip(model: Any, image_size: Size | None) -> Parts:
-    """CLIP's vision tower: a norm before the first block, none on the tokens after the last."""
+    """Adapt the vision tower of CLIP: a norm before the first block, and none on the tokens after the last."""
     flag = _flagged(model, image_size)
     return _parts(
         model,
@@ -131,7 +132,7 @@ def clip(model: Any, image_size: Size | None) -> Parts:
 
 
 def siglip(model: Any, image_size: Size | None) -> Parts:
-    """SigLIP's vision tower: patches only."""
+    """Adapt the vision tower of SigLIP: only patch tokens."""
     flag = _flagged(model, image_size)
     return _parts(
         model,
@@ -145,12 +146,12 @@ def siglip(model: Any, image_size: Size | None) -> Parts:
 
 
 def aimv2(model: Any, image_size: Size | None) -> Parts:
-    """AIMv2's vision tower: patches only; other sizes only with the native checkpoints' fixed positions."""
+    """Adapt the vision tower of AIMv2: only patch tokens; only native checkpoints support other image sizes."""
     trained = as_size(model.config.image_size)
     if image_size not in (None, trained) and not model.config.is_native:
         raise ImageSizeError(
-            f"this AIMv2 has learned positions for {trained[0]}x{trained[1]} alone, so it cannot take "
-            f"{image_size}; use that size or a 'native' checkpoint"
+            f"image size {image_size} is not supported; this AIMv2 has positions only for {trained[0]}x{trained[1]}. "
+            "Use that size, or a 'native' checkpoint"
         )
     return _parts(
         model,
@@ -163,13 +164,13 @@ def aimv2(model: Any, image_size: Size | None) -> Parts:
 
 
 def mae(model: Any, image_size: Size | None) -> Parts:
-    """MAE's encoder on all patches in their order: without this noise it would shuffle them."""
+    """Adapt the encoder of MAE, with all patches in order; `noise` prevents its shuffling and masking."""
     flag = _flagged(model, image_size)
 
     def embed(pixels: Tensor) -> Tensor:
         rows, columns = patch_grid((pixels.shape[-2], pixels.shape[-1]), as_size(model.config.patch_size))
         order = torch.arange(rows * columns, device=pixels.device).expand(len(pixels), -1)
-        # The library reads the ratio from the configuration alone; it is put back before anybody can see it.
+        # The library reads the ratio only from the configuration, so change it during the call.
         ratio, model.config.mask_ratio = model.config.mask_ratio, 0.0
         try:
             return model.embeddings(pixels, noise=order, **flag)[0]
@@ -187,9 +188,9 @@ def mae(model: Any, image_size: Size | None) -> Parts:
 
 
 def beit(model: Any, image_size: Size | None) -> Parts:
-    """BEiT: relative positions in every block, of its own or shared; no token norm with mean pooling."""
+    """Adapt BEiT: relative positions per block or shared; no token norm with mean pooling."""
     size = image_size or as_size(model.config.image_size)
-    shared = _shared_bias(model.shared_position_bias, size, as_size(model.config.patch_size))
+    shared = shared_bias(model.shared_position_bias, size, as_size(model.config.patch_size))
     return _parts(
         model,
         image_size,
@@ -203,10 +204,10 @@ def beit(model: Any, image_size: Size | None) -> Parts:
 
 
 def data2vec(model: Any, image_size: Size | None) -> Parts:
-    """Data2Vec: BEiT's design with its parts in other places; blocks return a tuple."""
+    """Adapt Data2Vec: the design of BEiT with other names; blocks return a tuple."""
     size = image_size or as_size(model.config.image_size)
     bias = getattr(model.encoder, "relative_position_bias", None)
-    shared = _shared_bias(bias, size, as_size(model.config.patch_size))
+    shared = shared_bias(bias, size, as_size(model.config.patch_size))
     return _parts(
         model,
         image_size,
@@ -217,30 +218,6 @@ def data2vec(model: Any, image_size: Size | None) -> Parts:
             tokens, relative_position_bias=shared(tokens), interpolate_pos_encoding=False, resolution=size
         )[0],
     )
-
-
-def _kept(build: Callable[[Tensor], Any], learned: nn.Module | None = None) -> Callable[[Tensor], Any]:
-    """Keep what `build` gives for tokens of one device and dtype, until the weights that it is made of change."""
-    kept: dict[str, Any] = {"key": None}
-
-    def get(tokens: Tensor) -> Any:
-        weights = [] if learned is None else list(learned.parameters())
-        key = (tokens.device, tokens.dtype, *((weight.data_ptr(), weight._version) for weight in weights))
-        if kept["key"] != key:
-            # Ordinary tensors even inside inference mode: a later call may need gradients through the step.
-            with torch.inference_mode(False), torch.no_grad():
-                kept.update(key=key, value=build(tokens))
-        return kept["value"]
-
-    return get
-
-
-def _shared_bias(bias: nn.Module | None, size: Size, patch: Size) -> Callable[[Tensor], Tensor | None]:
-    """Return the relative position bias that all blocks share, or None where each has its own."""
-    if bias is None:
-        return lambda tokens: None
-    grid = patch_grid(size, patch)
-    return _kept(lambda tokens: bias(grid, dim_size=tokens.shape[1]), learned=bias)
 
 
 ADAPTERS: dict[str, Adapter] = {

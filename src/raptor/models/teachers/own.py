@@ -1,4 +1,4 @@
-"""Our own models as teachers: the ViT, a surrogate that stands alone, and one stitched to its teacher."""
+"""Adapters for raptor's own models: the ViT, saved surrogates, and stitched models."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from raptor.core.preprocessing import Size
 from raptor.errors import ImageSizeError
 from raptor.models.teachers.teacher import Adapter, Parts
 from raptor.models.vit import ViT
-from raptor.preprocessing import Size
 
 
 def vit(model: nn.Module, image_size: Size | None) -> Parts:
-    """Our ViT has learned positions for one grid alone."""
+    """Adapt raptor's ViT, which supports one image size."""
     assert isinstance(model, ViT)
     config = model.config
     size = (config.image_size, config.image_size)
     if image_size not in (None, size):
-        raise ImageSizeError(f"this ViT was trained on images of {size[0]}x{size[1]} and takes no others")
+        raise ImageSizeError(f"image size {image_size} is not supported; this ViT needs images of {size[0]}x{size[1]}")
     return Parts(
         family="raptor-vit",
         embed=model.embed,
@@ -36,12 +36,14 @@ def vit(model: nn.Module, image_size: Size | None) -> Parts:
 
 
 def surrogate(model: Any, image_size: Size | None) -> Parts:
-    """Return the parts of a surrogate: as many blocks as its teacher has, the tied ones again and again."""
+    """Adapt a saved surrogate; the tied blocks are repeated to the depth of its teacher."""
     flow = model.surrogate
     teacher, raptor, phases = flow.teacher, flow.raptor, flow.phases
     if image_size not in (None, teacher.image_size):
         height, width = teacher.image_size
-        raise ImageSizeError(f"this surrogate was made for images of {height}x{width} and takes no others")
+        raise ImageSizeError(
+            f"image size {image_size} is not supported; this surrogate needs images of {height}x{width}"
+        )
 
     return replace(
         teacher.parts,
@@ -54,24 +56,24 @@ def surrogate(model: Any, image_size: Size | None) -> Parts:
 
 
 class StitchedModel(nn.Module):
-    """A surrogate up to a layer, its teacher after it.
+    """A surrogate up to a layer, and its teacher from there on.
 
     Parameters
     ----------
     surrogate
-        With its teacher.
+        The surrogate, with its teacher.
     at
-        The last layer that the surrogate makes.
+        Last layer that the surrogate computes.
     """
 
     def __init__(self, surrogate: Any, at: int):
         super().__init__()
         self.surrogate, self.at = surrogate, at
-        self.register_buffer("stitched_at", torch.tensor(at))  # so that it is part of what the weights are told by
+        self.register_buffer("stitched_at", torch.tensor(at))  # so that it is part of the fingerprint of the weights
 
 
 def stitched(model: Any, image_size: Size | None) -> Parts:
-    """Return the parts of a surrogate up to a layer and of its teacher after it."""
+    """Adapt a stitched model."""
     before, teacher, at = surrogate(model, image_size), model.surrogate.teacher, model.at
 
     def call(block: nn.Module, tokens: Tensor, layer: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""What a `transformers` checkpoint says about its images."""
+"""The preprocessing that a checkpoint of transformers declares."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+from raptor.core.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocessing, Size
 from raptor.errors import UnsupportedModelError, one_line
-from raptor.hub import import_transformers, reachable
 from raptor.models.teachers.huggingface import as_size
-from raptor.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocessing, Size
+from raptor.runtime.optional_imports import import_transformers, reachable
 
 FIELDS = (
     "size", "crop_size", "resample", "image_mean", "image_std", "do_resize", "do_center_crop", "do_rescale",
@@ -19,7 +19,7 @@ FIELDS = (
 
 
 def preprocessing_of(source: str, config: Any) -> Preprocessing:
-    """Read `preprocessor_config.json`; without one, ImageNet's numbers at the model's own size."""
+    """Read `preprocessor_config.json`; without one, return the ImageNet default at the model's image size."""
     cached_file = import_transformers().utils.cached_file
     local = os.path.isdir(source) or not reachable()
     quiet = {"_raise_exceptions_for_missing_entries": False, "_raise_exceptions_for_connection_errors": False}
@@ -30,14 +30,14 @@ def preprocessing_of(source: str, config: Any) -> Preprocessing:
                 return from_processor(content.get("image_processor", content), config)
             except Exception as error:
                 raise UnsupportedModelError(
-                    f"the {name} of {source!r} cannot be used ({one_line(error)}); correct or remove it"
+                    f"the {name} of {source!r} is invalid ({one_line(error)}); correct or remove it"
                 ) from error
     size = as_size(config.image_size)
     return Preprocessing(crop=size, resize=(round(size[0] / 0.875), round(size[1] / 0.875)))
 
 
 def from_processor(written: dict[str, Any], config: Any) -> Preprocessing:
-    """Translate an image processor: the fields that are written, the others as its class has them."""
+    """Convert the JSON of an image processor; missing fields have the defaults of its class."""
     fields = {**_class_defaults(written), **{name: written[name] for name in FIELDS if name in written}}
     size, crop = fields.get("size"), fields.get("crop_size")
     square = fields.get("default_to_square", True)
@@ -58,7 +58,7 @@ def from_processor(written: dict[str, Any], config: Any) -> Preprocessing:
 
 
 def _class_defaults(written: dict[str, Any]) -> dict[str, Any]:
-    """Return the defaults of the processor's class; old files call it a feature extractor."""
+    """Return the defaults of the processor's class, which old files call a feature extractor."""
     named = str(written.get("image_processor_type") or written.get("feature_extractor_type") or "")
     family = named.removesuffix("Fast").removesuffix("ImageProcessor").removesuffix("FeatureExtractor")
     kind = getattr(import_transformers(), f"{family}ImageProcessorPil", None) if family else None
@@ -71,7 +71,7 @@ def _edges(size: int | dict[str, int]) -> Size:
         size.get("height", size.get("shortest_edge")), size.get("width", size.get("shortest_edge"))
     )  # fmt: skip
     if not all(isinstance(edge, int) and edge > 0 for edge in pair):
-        raise ValueError(f"a size is a number, shortest_edge, or height and width, not {size!r}")
+        raise ValueError(f"size {size!r} is not a number, shortest_edge, or height and width")
     return pair  # type: ignore[return-value]
 
 
@@ -83,5 +83,5 @@ def _channels(values: Any) -> tuple[float, float, float]:
 def _resample(value: Any) -> int:
     number = 2 if value is None else int(value)
     if not 0 <= number <= 5:
-        raise ValueError(f"resample is one of PIL's filters 0 to 5, not {value!r}")
+        raise ValueError(f"resample {value!r} is not one of PIL's filters, 0 to 5")
     return number

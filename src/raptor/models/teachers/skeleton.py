@@ -1,7 +1,7 @@
-"""A teacher as a description from which it can be built again, so that a surrogate can stand on its own.
+"""Descriptions of teachers, from which the parts that a saved surrogate needs are rebuilt.
 
-A description is plain JSON: the library, the class or name, its configuration, the image size. Nothing in it is code,
-and a class is looked up among those that an adapter knows.
+A description is plain JSON: the library, the class or name, the configuration and the image size. It contains no code,
+and only classes with an adapter are accepted.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any
 
 from torch import nn
 
+from raptor.core.preprocessing import Preprocessing
 from raptor.errors import UnsupportedModelError, WeightsError, one_line
-from raptor.hub import import_transformers
-from raptor.models.teachers.adapt import ADAPTERS, key_of, parts_of, unwrapped
 from raptor.models.teachers.classifiers import CLASSIFIERS
 from raptor.models.teachers.heads import with_head
+from raptor.models.teachers.registry import ADAPTERS, key_of, parts_of, unwrapped
 from raptor.models.teachers.teacher import Teacher
 from raptor.models.teachers.timm import import_timm
 from raptor.models.vit import ViT, ViTConfig
-from raptor.preprocessing import Preprocessing
+from raptor.runtime.optional_imports import import_transformers
 
 Description = dict[str, Any]
 
@@ -28,13 +28,13 @@ TIMM_OPTIONS = {"img_size", "num_classes", "global_pool"}
 
 
 def describe(teacher: Teacher) -> Description:
-    """Return what `rebuild` needs; raise where a teacher cannot be described."""
+    """Return a description of a teacher for `rebuild`; raise an UnsupportedModelError if that is not possible."""
     module: Any = unwrapped(teacher.module)
     library = type(module).__module__.partition(".")[0]
     if library not in _OF or (library == "raptor" and not isinstance(module, ViT)):
         raise UnsupportedModelError(
-            f"a surrogate can stand alone where its teacher is our ViT or one of transformers or timm, not a "
-            f"{key_of(type(module))}"
+            f"a surrogate of {key_of(type(module))} cannot be saved; the teacher must be a ViT of raptor, transformers "
+            "or timm"
         )
     linear = teacher.linear
     description = {
@@ -48,36 +48,36 @@ def describe(teacher: Teacher) -> Description:
 
 
 def rebuild(description: Description, preprocessing: Preprocessing, name: str) -> Teacher:
-    """Build the teacher of a description, with weights that are still to be loaded."""
+    """Build a teacher from its description, with random weights."""
     try:
         module = _FROM[description["library"]](description)
         linear = None if description["linear"] is None else nn.Linear(*description["linear"])
         height, width = description["image_size"]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise WeightsError(f"the description of the teacher cannot be used: {one_line(error)}") from error
+        raise WeightsError(f"the description of the teacher in config.json is invalid: {one_line(error)}") from error
     return Teacher(module, lambda model: with_head(parts_of(model, (height, width)), linear), preprocessing, name)
 
 
 def _check(description: Description, module: nn.Module) -> None:
-    """Make sure that what is described is what is there: arguments that a library does not keep would be lost."""
+    """Raise an UnsupportedModelError if a model built from the description has other weights than the module."""
     try:
         again = _FROM[description["library"]](description)
     except (TypeError, ValueError, RuntimeError) as error:
         raise UnsupportedModelError(
-            f"no surrogate of a {key_of(type(module))} can stand alone: {one_line(error)}"
+            f"a surrogate of {key_of(type(module))} cannot be saved: {one_line(error)}"
         ) from error
     shapes, wanted = ({name: value.shape for name, value in m.state_dict().items()} for m in (again, module))
     if shapes != wanted:
         odd = min(name for name in {*shapes, *wanted} if shapes.get(name) != wanted.get(name))
         raise UnsupportedModelError(
-            f"this {key_of(type(module))} was built with options that it does not keep (its {odd!r} differs), so that "
-            "no surrogate of it can stand alone"
+            f"a surrogate of this {key_of(type(module))} cannot be saved: {odd!r} depends on settings that its "
+            "configuration does not contain"
         )
 
 
 def _transformers_class(name: str) -> Any:
     if f"transformers.{name}" not in ADAPTERS and name not in CLASSIFIERS:
-        raise ValueError(f"{name!r} is no class of transformers that can be read")
+        raise ValueError(f"{name!r} is not a supported class of transformers")
     return getattr(import_transformers(), name)
 
 
@@ -88,16 +88,18 @@ def _from_transformers(description: Description) -> nn.Module:
 
 def _from_timm(description: Description) -> nn.Module:
     name, options = str(description["name"]), description["options"]
-    # A description may come from anybody: a name with a scheme would be downloaded, other options may load files.
+    # The description is untrusted: a name with a prefix would be downloaded, and other options may load files.
     if ":" in name or set(options) != TIMM_OPTIONS:
-        raise ValueError(f"a timm model is a plain name with {', '.join(sorted(TIMM_OPTIONS))}, not {name!r}")
+        raise ValueError(f"timm model {name!r} must be a plain name with the options {', '.join(sorted(TIMM_OPTIONS))}")
     return import_timm().create_model(name, pretrained=False, **options)
 
 
 def _of_timm(module: Any) -> Description:
     name = (getattr(module, "pretrained_cfg", None) or {}).get("architecture")
     if not name:
-        raise UnsupportedModelError("a timm model stands alone if timm.create_model built it: it then knows its name")
+        raise UnsupportedModelError(
+            "a surrogate of this timm model cannot be saved; build the model with timm.create_model"
+        )
     options = {
         "img_size": list(module.patch_embed.img_size),
         "num_classes": module.num_classes,

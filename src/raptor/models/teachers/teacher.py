@@ -1,4 +1,4 @@
-"""A teacher: somebody's ViT, seen as a depth flow through the parts that an adapter names."""
+"""A teacher: a ViT of any library as a depth flow, through the parts that its adapter returns."""
 
 from __future__ import annotations
 
@@ -11,48 +11,48 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from raptor.core.flow import Head
+from raptor.core.preprocessing import Preprocessing, Size
+from raptor.core.tokens import TokenLayout
 from raptor.errors import ImageSizeError, LayerError, OptionError, UnsupportedModelError
-from raptor.flow import Head
-from raptor.preprocessing import Preprocessing, Size
-from raptor.tokens import TokenLayout
 
 
 def plain_call(block: nn.Module, tokens: Tensor, layer: int) -> Tensor:
-    """Call a block that needs nothing but tokens."""
+    """Call a block whose only input is tokens."""
     return block(tokens)
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Where a library's own ViT keeps its parts, for one image size. This is what an adapter returns.
+    """The parts of a library's ViT for one image size. An adapter returns this.
 
     Parameters
     ----------
     family
-        Name of the architecture, as its library calls it.
+        Name of the architecture in its library.
     embed
-        Pixels to layer 0: everything that happens before the first block.
+        Maps pixels to layer 0: everything before the first block.
     blocks
         The blocks, first to last.
     norm
-        The token norm that the library applies after the last block; `nn.Identity()` where it applies none.
+        The norm on all tokens after the last block; `nn.Identity()` if the library has none.
     layout
         Token groups at this image size.
     width, heads
-        Features of a token, attention heads of a block.
+        Features per token, and attention heads per block.
     image_size, patch_size
         In pixels, (height, width).
     call
-        `call(block, tokens, layer)` runs one block with whatever it needs beside tokens. Positions that
-        belong to the grid are bound in here, so that a step has no hidden state.
+        `call(block, tokens, layer)` runs one block with its further inputs, such as rotary positions of the grid, so
+        that a step has no hidden state.
     classify
-        Takes tokens after `norm` and gives logits; None where the model has no classifier.
+        Maps tokens after `norm` to logits; None if the model has no classifier.
     linear
-        The linear classifier in `classify` that a user brought; None for the model's own.
+        The linear classifier that a user added, or None.
     module
-        The module that these parts belong to, where it is not the one that the adapter was given.
+        The module of these parts, if the adapter made a copy of its input.
     notes
-        What a user should know about how this model was read.
+        Remarks for the user on how this model was read.
     """
 
     family: str
@@ -73,18 +73,18 @@ class Parts:
     def __post_init__(self) -> None:
         if min(len(self.blocks), self.width, self.heads) < 1 or self.width % self.heads:
             raise UnsupportedModelError(
-                f"a ViT has layers, and a width that its heads divide; this {self.family} has {len(self.blocks)} "
-                f"layers, width {self.width} and {self.heads} heads"
+                f"this {self.family} has {len(self.blocks)} layers, width {self.width} and {self.heads} heads; a ViT "
+                "needs at least one layer, and a width that is a multiple of the number of heads"
             )
 
 
 Adapter = Callable[[nn.Module, Size | None], Parts]
 
-MOST_PATCHES = 100_000  # of an image: what is larger is a mistake, and would be met as a lack of memory
+MOST_PATCHES = 100_000  # per image; more would run out of memory
 
 
 def as_image_size(value: object) -> Size | None:
-    """Return (height, width) of one whole number or of two; None stays."""
+    """Return (height, width) for one integer, a pair of integers, or None."""
     if value is None:
         return None
     try:
@@ -92,23 +92,23 @@ def as_image_size(value: object) -> Size | None:
     except TypeError:
         pair = ()
     if len(pair) != 2 or min(pair) < 1:
-        raise OptionError(f"an image size is a number of pixels or (height, width), not {value!r}")
+        raise OptionError(f"image size {value!r} is not a number of pixels or (height, width)")
     return pair
 
 
 def patch_grid(image_size: Size, patch_size: Size) -> Size:
-    """Return the rows and columns of patches; an image that does not divide into patches is an error."""
+    """Return the number of rows and columns of patches; raise an ImageSizeError if patches do not fit exactly."""
     if any(pixels < patch or pixels % patch for pixels, patch in zip(image_size, patch_size, strict=True)):
         near = [max(patch, round(pixels / patch) * patch) for pixels, patch in zip(image_size, patch_size, strict=True)]
         raise ImageSizeError(
-            f"an image of {image_size[0]}x{image_size[1]} does not divide into patches of "
-            f"{patch_size[0]}x{patch_size[1]}; the nearest size that does is {near[0]}x{near[1]}"
+            f"image size {image_size[0]}x{image_size[1]} is not a multiple of the patch size "
+            f"{patch_size[0]}x{patch_size[1]}; the nearest supported size is {near[0]}x{near[1]}"
         )
     grid = (image_size[0] // patch_size[0], image_size[1] // patch_size[1])
     if grid[0] * grid[1] > MOST_PATCHES:
         raise ImageSizeError(
-            f"an image of {image_size[0]}x{image_size[1]} has {grid[0] * grid[1]:,} patches; at most {MOST_PATCHES:,} "
-            "are taken"
+            f"image size {image_size[0]}x{image_size[1]} has {grid[0] * grid[1]:,} patches; at most {MOST_PATCHES:,} "
+            "are supported"
         )
     return grid
 
@@ -119,13 +119,13 @@ class Teacher(nn.Module):
     Parameters
     ----------
     module
-        The library's own model, used as it is.
+        The model of another library, used in place.
     adapt
-        Names the parts of the module; a copy of the teacher names those of its own module anew.
+        `adapt(module)` returns the parts of a module; also called for copies of the teacher.
     preprocessing
-        What it wants of images.
+        Preprocessing of images.
     name
-        What the user called it.
+        Name for reports: the source that the user gave.
     """
 
     def __init__(self, module: nn.Module, adapt: Callable[[nn.Module], Parts], preprocessing: Preprocessing, name: str):
@@ -141,16 +141,16 @@ class Teacher(nn.Module):
 
     @property
     def head(self) -> Head | None:
-        """The model's own classifier on layer-L states, or None."""
+        """The model's classifier on layer-L states, or None."""
         classify = self.parts.classify
         return None if classify is None else lambda tokens: classify(self.readout(tokens))
 
     def embed(self, pixels: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch tokens features"]:
-        """Return layer 0."""
+        """Return the states at layer 0."""
         if tuple(pixels.shape[-2:]) != self.image_size:
             height, width = pixels.shape[-2:]
             raise ImageSizeError(
-                f"{self.name} was loaded for images of {self.image_size[0]}x{self.image_size[1]}, not "
+                f"{self.name} was loaded for images of {self.image_size[0]}x{self.image_size[1]}, but these have "
                 f"{height}x{width}; load it with image_size=({height}, {width})"
             )
         parameter = next(self.module.parameters())
@@ -159,13 +159,13 @@ class Teacher(nn.Module):
     def step(
         self, tokens: Float[Tensor, "batch tokens features"], layer: int
     ) -> Float[Tensor, "batch tokens features"]:
-        """Run block `layer` (0..L-1): from layer `layer` to `layer + 1`."""
+        """Return the states at `layer + 1` from those at `layer` (0..L-1)."""
         if not 0 <= layer < self.depth:
-            raise LayerError(f"{self.name} has steps 0 to {self.depth - 1}, not {layer}")
+            raise LayerError(f"step {layer} is outside 0..{self.depth - 1}, the steps of {self.name}")
         return self.parts.call(self.parts.blocks[layer], tokens, layer)
 
     def readout(self, tokens: Float[Tensor, "batch tokens features"]) -> Float[Tensor, "batch tokens features"]:
-        """Apply the token norm that the library applies."""
+        """Apply the final norm."""
         return self.parts.norm(tokens)
 
     def forward(self, pixels: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch tokens features"]:
@@ -176,14 +176,14 @@ class Teacher(nn.Module):
         return self.readout(tokens)
 
     def __deepcopy__(self, memo: dict[int, object]) -> Teacher:
-        """Copy the module and name its parts anew: those of `parts` belong to the module that they came from."""
+        """Copy the module and adapt the copy, because parts belong to their module."""
         return Teacher(copy.deepcopy(self.module, memo), self.adapt, self.preprocessing, self.name)
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """Device of the weights."""
         return next(self.module.parameters()).device
 
     def train(self, mode: bool = True) -> Teacher:
-        """Stay in evaluation mode: a teacher with dropout or stochastic depth is not one function."""
+        """Stay in evaluation mode, because dropout and stochastic depth would make the teacher random."""
         return super().train(False)

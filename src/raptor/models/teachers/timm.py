@@ -1,43 +1,43 @@
-"""timm's ViTs: where they keep their parts, and how one is loaded by name."""
+"""Adapters and a loader for timm's ViTs."""
 
 from __future__ import annotations
 
 import copy
 import difflib
 import math
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from torch import Tensor, nn
 
+from raptor.core.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocessing, Size
+from raptor.core.tokens import TokenLayout
 from raptor.errors import ImageSizeError, MissingDependencyError, ModelNotFoundError
 from raptor.models.teachers.teacher import Adapter, Parts, patch_grid, plain_call
 from raptor.models.weights import load_strictly, read_weights
-from raptor.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocessing, Size
-from raptor.tokens import TokenLayout
 
-MISFIT = (
-    "timm needs torchvision, and the one installed does not fit this torch; install the torchvision that belongs to it"
+BROKEN = (
+    "timm needs torchvision, and the installed torchvision was built for another version of torch; install the "
+    "torchvision that matches your torch"
 )
 RESAMPLE = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3}
 
 
 def _sized(model: Any, image_size: Size | None) -> Any:
-    """Return the model for this image size: itself, or a copy with its positions resampled by timm."""
+    """Return the model at this image size: itself, or a copy whose position embedding timm has resampled."""
     if image_size in (None, tuple(model.patch_embed.img_size)):
         return model
     patch_grid(image_size, tuple(model.patch_embed.patch_size))
     if not hasattr(model, "set_input_size"):
-        raise ImageSizeError(f"this timm model takes images of {model.patch_embed.img_size} only, not {image_size}")
+        raise ImageSizeError(f"this timm model supports only images of {model.patch_embed.img_size}, not {image_size}")
     model = copy.deepcopy(model)
     model.set_input_size(img_size=image_size)
     return model.eval()
 
 
 def _parts(model: Any, **rest: Any) -> Parts:
-    """Fill in what timm's ViTs name alike."""
+    """Fill in the parts that have the same name in all of timm's ViTs."""
     n_cls = int(getattr(model, "cls_token", None) is not None)
     distilled = getattr(model, "dist_token", None) is not None
     return Parts(
@@ -46,7 +46,7 @@ def _parts(model: Any, **rest: Any) -> Parts:
         norm=model.norm,
         layout=TokenLayout(n_cls, model.num_prefix_tokens - n_cls, tuple(model.patch_embed.grid_size)),
         width=model.embed_dim,
-        # Some blocks hold several attentions side by side; they have the same number of heads.
+        # A block may have several parallel attention modules; all have the same number of heads.
         heads=next(part.num_heads for part in model.blocks[0].modules() if hasattr(part, "num_heads")),
         image_size=tuple(model.patch_embed.img_size),
         patch_size=tuple(model.patch_embed.patch_size),
@@ -58,7 +58,7 @@ def _parts(model: Any, **rest: Any) -> Parts:
 
 
 def vision_transformer(model: Any, image_size: Size | None) -> Parts:
-    """VisionTransformer, DeiT's distilled one included."""
+    """Adapt VisionTransformer, including the distilled DeiT."""
     model = _sized(model, image_size)
 
     def embed(pixels: Tensor) -> Tensor:
@@ -68,14 +68,14 @@ def vision_transformer(model: Any, image_size: Size | None) -> Parts:
 
 
 def eva(model: Any, image_size: Size | None) -> Parts:
-    """Eva, which is also timm's DINOv3 and Perception Encoder: rotary positions, of all blocks or of each."""
+    """Adapt Eva, also used for DINOv3 and Perception Encoder; rotary positions are shared or per block."""
     model = _sized(model, image_size)
 
     def embed(pixels: Tensor) -> Tensor:
         return model.norm_pre(model._pos_embed(model.patch_embed(pixels))[0])
 
     def rotary_call(block: nn.Module, tokens: Tensor, layer: int) -> Tensor:
-        # The embedding of a fixed grid lies in a buffer; only models of any size make it anew.
+        # A model with a fixed grid stores this embedding in a buffer; a model with a dynamic size recomputes it.
         rope = model.rope.get_embed(**({"shape": model.patch_embed.grid_size} if model.dynamic_img_size else {}))
         return block(tokens, rope=rope[layer] if model.rope_mixed else rope)
 
@@ -86,7 +86,7 @@ ADAPTERS: dict[str, Adapter] = {"timm.VisionTransformer": vision_transformer, "t
 
 
 def preprocessing_of(model: Any) -> Preprocessing:
-    """Return what a timm model's own configuration says about its images."""
+    """Return the preprocessing that a timm model's configuration describes."""
     config = getattr(model, "pretrained_cfg", None) or {}
     size = tuple(model.patch_embed.img_size)
     scale = config.get("crop_pct") or 0.875
@@ -103,9 +103,7 @@ def preprocessing_of(model: Any) -> Preprocessing:
 
 
 def import_timm() -> ModuleType:
-    """Import timm, or say how to install it."""
-    if "torchvision" in sys.modules and sys.modules["torchvision"] is None:  # hidden by `import_transformers`
-        raise MissingDependencyError(MISFIT)
+    """Import timm; raise an error with installation instructions if it is missing."""
     try:
         import timm
     except ImportError as error:
@@ -113,26 +111,26 @@ def import_timm() -> ModuleType:
             f"timm models need the package timm ({error}); install it with: pip install 'raptor-vit[timm]'"
         ) from error
     except (RuntimeError, AttributeError) as error:
-        raise MissingDependencyError(MISFIT) from error
+        raise MissingDependencyError(BROKEN) from error
     return timm
 
 
 def load(name: str, weights: Path | None) -> nn.Module:
-    """Build a timm model by name, with its pretrained weights or those of a file."""
+    """Create a timm model by name, with its pretrained weights or with those in a file."""
     timm = import_timm()
     known = timm.list_models(module=["vision_transformer", "deit", "eva"])
     if name.partition(".")[0] not in known:
         close = difflib.get_close_matches(name.partition(".")[0], known, n=3, cutoff=0.0)
-        raise ModelNotFoundError(f"timm has no ViT named {name!r}; its names are such as {', '.join(close)}")
+        raise ModelNotFoundError(f"timm has no ViT named {name!r}; similar names: {', '.join(close)}")
     if weights is not None:
         state = read_weights(weights)
         return load_strictly(timm.create_model(name.partition(".")[0]), state, weights)
     try:
         return timm.create_model(name, pretrained=True)
     except Exception as error:
-        # timm and the hub raise many kinds here: no such weights, no network, a damaged cache.
+        # timm and the hub raise many classes here: missing weights, no network, a damaged cache.
         reason = str(error).strip().partition("\n")[0]
         raise ModelNotFoundError(
-            f"the weights of timm:{name} could not be fetched ({reason}); without a network, "
-            "give a local copy with weights=FILE (--weights FILE)"
+            f"the weights of timm:{name} could not be downloaded ({reason}); without a network, "
+            "use a local file: weights=FILE (--weights FILE)"
         ) from error

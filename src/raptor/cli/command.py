@@ -1,0 +1,32 @@
+"""`raptor doctor` and `raptor bench`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from raptor.runtime.options import RunOptions
+from raptor.runtime.rundir import Record, Run
+from raptor.runtime.verbs import RESEARCH, START, verb
+
+if TYPE_CHECKING:
+    from raptor.benchmarks.run import BenchResult
+    from raptor.cli.doctor import DoctorResult
+
+
+@verb(START, "cli.doctor:DoctorResult", fails=lambda record: not record.result.ok)
+def doctor(*, run_options: RunOptions) -> Record[DoctorResult]:
+    """Show versions and devices, and check that the chosen device computes the same numbers as the CPU."""
+    from raptor.cli.doctor import IMAGES, LAYERS, examine
+
+    with Run("doctor", run_options.config(), run_options.out, run_options.seed) as run:
+        result = examine(run_options.device, run_options.seed)
+        return run.record(result, images=IMAGES, layers=len(LAYERS))
+
+
+@verb(RESEARCH, "benchmarks.run:BenchResult", fails=lambda record: not record.result.ok)
+def bench(*, run_options: RunOptions) -> Record[BenchResult]:
+    """Run the benchmarks; each is a ratio of two run times or memory peaks with a limit. Exit 1 if one is exceeded."""
+    from raptor.benchmarks.run import run_benchmarks
+
+    with Run("bench", run_options.config(), run_options.out, run_options.seed) as run:
+        return run.record(run_benchmarks(run_options.announce), images=0, layers=0)

@@ -1,0 +1,37 @@
+"""What `raptor doctor` and `raptor bench` show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from raptor.benchmarks.run import BenchResult
+from raptor.cli.doctor import DoctorResult
+from raptor.render.tables import Part, Table, file_lines
+from raptor.runtime.rundir import Record
+
+
+def show_doctor(record: Record[DoctorResult]) -> Iterator[Part]:
+    """Yield a table of versions and devices, and whether the device agrees with the CPU."""
+    result = record.result
+    rows = [(name, version or "not installed") for name, version in result.versions.items()]
+    rows += [
+        ("device", result.device),
+        ("devices", ", ".join(result.devices)),
+        ("cores", str(result.cores)),
+        ("threads", str(result.threads)),
+        ("largest difference", str(result.max_difference)),
+    ]
+    yield Table("raptor doctor", (), tuple(rows))
+    verdict = "agrees with" if result.ok else "DIFFERS FROM"
+    yield f"A toy flow on {result.device} {verdict} the CPU (tolerance {result.tolerance})"
+    yield from file_lines(record)
+
+
+def show_bench(record: Record[BenchResult]) -> Iterator[Part]:
+    """Yield a table of all ratios and their limits."""
+    rows = tuple(
+        (name, f"{one.ratio:.3f}", f"{one.limit:.3g}", "ok" if one.ok else "EXCEEDED")
+        for name, one in record.result.ratios.items()
+    )
+    yield Table("Benchmarks: ours divided by theirs", ("benchmark", "ratio", "limit", ""), rows)
+    yield from file_lines(record)

@@ -1,1 +1,0 @@
-"""What the verbs do: load, measure, draw, save."""

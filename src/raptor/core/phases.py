@@ -1,0 +1,127 @@
+"""Phases: contiguous runs of layers, written as lengths, `7-3-2`."""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Protocol, runtime_checkable
+
+from raptor.errors import PhaseError
+
+
+@dataclass(frozen=True)
+class Phases:
+    """A partition of the layers 1..L into contiguous phases.
+
+    `Phases((7, 3, 2))` means the layers 1-7, 8-10 and 11-12. Layer 0, the embedding, is in none.
+
+    Parameters
+    ----------
+    lengths
+        Number of layers of each phase, each at least 1.
+    """
+
+    lengths: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.lengths or any(length < 1 for length in self.lengths):
+            raise PhaseError(f"phase lengths must be at least 1, as in 7-3-2; these are {self.lengths}")
+
+    @classmethod
+    def parse(cls, text: str) -> Phases:
+        """Read `"7-3-2"`."""
+        # The bound on digits keeps a hostile string from becoming a huge integer.
+        if not re.fullmatch(r"[0-9]{1,4}(-[0-9]{1,4})*", text, flags=re.ASCII):
+            raise PhaseError(f"phases {text!r} are not lengths joined by '-', such as 7-3-2")
+        return cls(tuple(int(length) for length in text.split("-")))
+
+    @classmethod
+    def from_boundaries(cls, boundaries: list[int] | tuple[int, ...], depth: int) -> Phases:
+        """Build phases from the last layer of every phase but the last: `([7, 10], 12)` is 7-3-2."""
+        ends = [0, *boundaries, depth]
+        return cls(tuple(end - start for start, end in pairwise(ends)))
+
+    @classmethod
+    def random(cls, depth: int, k: int, seed: int, min_length: int = 1) -> Phases:
+        """Draw a partition of `depth` layers into `k` phases uniformly at random.
+
+        Subtracting `min_length - 1` from every length maps them one to one to compositions of
+        `depth - k (min_length - 1)` into `k` positive parts, which are the (k-1)-subsets of the gaps.
+        """
+        free = depth - k * (min_length - 1)
+        if k < 1 or min_length < 1 or free < k:
+            raise PhaseError(f"{depth} layers cannot be divided into {k} phases of at least {min_length} layers")
+        cuts = sorted(random.Random(seed).sample(range(1, free), k - 1))
+        short = cls.from_boundaries(cuts, free)
+        return cls(tuple(length + min_length - 1 for length in short.lengths))
+
+    @property
+    def k(self) -> int:
+        """Number of phases."""
+        return len(self.lengths)
+
+    @property
+    def depth(self) -> int:
+        """Number of layers L."""
+        return sum(self.lengths)
+
+    @property
+    def boundaries(self) -> tuple[int, ...]:
+        """Last layer of every phase but the last: (7, 10) for 7-3-2."""
+        return tuple(accumulate(self.lengths))[:-1]
+
+    @property
+    def ranges(self) -> tuple[range, ...]:
+        """Layers of each phase: range(1, 8), range(8, 11), range(11, 13) for 7-3-2."""
+        ends = tuple(accumulate(self.lengths, initial=0))
+        return tuple(range(start + 1, end + 1) for start, end in pairwise(ends))
+
+    def block_of(self, layer: int) -> int:
+        """Return the index, from 0, of the phase of `layer` (1..L)."""
+        for index, layers in enumerate(self.ranges):
+            if layer in layers:
+                return index
+        raise PhaseError(f"layer {layer} is outside 1..{self.depth}, the layers of phases {self}")
+
+    def check_depth(self, depth: int) -> Phases:
+        """Return these phases; raise a PhaseError if they do not cover `depth` layers."""
+        if self.depth != depth:
+            raise PhaseError(f"phases {self} have {self.depth} layers in total, but the model has {depth}")
+        return self
+
+    def __str__(self) -> str:
+        return "-".join(str(length) for length in self.lengths)
+
+
+@runtime_checkable
+class HasPhases(Protocol):
+    """Anything with phases of its own, such as what `find_phases` returned or a surrogate."""
+
+    @property
+    def phases(self) -> Phases:
+        """The phases."""
+        ...
+
+
+# What a parameter `phases` accepts.
+PhasesLike = Phases | str | HasPhases
+
+
+def as_phases(value: PhasesLike) -> Phases:
+    """Return phases from any form in which they can be given.
+
+    Parameters
+    ----------
+    value
+        `Phases`, text such as `"7-3-2"`, or anything with an attribute `phases`, such as what `find_phases` returned.
+    """
+    if isinstance(value, str):
+        return Phases.parse(value)
+    phases = value if isinstance(value, Phases) else getattr(value, "phases", None)
+    if not isinstance(phases, Phases):
+        raise PhaseError(
+            f"phases are text such as '7-3-2', Phases, or what find_phases returned, not {type(value).__name__}"
+        )
+    return phases

@@ -1,0 +1,53 @@
+"""Options for reading images."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from raptor.core.options import Option
+from raptor.runtime.distributed import SINGLE_PROCESS, ProcessGroup
+
+if TYPE_CHECKING:
+    from raptor.core.batches import LoadedImageSet
+    from raptor.core.preprocessing import Preprocessing
+    from raptor.models.teachers.teacher import Teacher
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """How images are read, for every verb with --data.
+
+    Parameters
+    ----------
+    image_column, label_column
+        Columns of a table, if they cannot be detected.
+    allow_damaged
+        Skip any number of damaged images instead of at most 1%.
+    """
+
+    image_column: Annotated[str | None, Option("Column of a table that holds the images.")] = None
+    label_column: Annotated[str | None, Option("Column of a table that holds the labels.")] = None
+    allow_damaged: Annotated[
+        bool, Option("Skip damaged images however many there are; by default more than 1% is an error.",
+                     flags=("--allow-damaged",))
+    ] = False  # fmt: skip
+
+    def load(
+        self,
+        source: str,
+        teacher: Teacher | Preprocessing,
+        split: str | None = None,
+        images: int | None = None,
+        batch_size: int = 32,
+        seed: int = 0,
+        process_group: ProcessGroup = SINGLE_PROCESS,
+        workers: int | None = None,
+    ) -> LoadedImageSet:
+        """Load images with these options; the parameters are those of `load_images`."""
+        from raptor.data.load import load_images
+
+        return load_images(
+            source, teacher, split, images, batch_size, seed, workers, allow_damaged=self.allow_damaged,
+            image_column=self.image_column, label_column=self.label_column, process_group=process_group,
+        )  # fmt: skip

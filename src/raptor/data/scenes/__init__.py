@@ -1,0 +1,1 @@
+"""Procedural images with class labels, masks and depth."""

@@ -1,0 +1,1 @@
+"""Training surrogates of tied blocks."""

@@ -1,0 +1,192 @@
+"""Distillation: a surrogate learns its teacher's trajectory, first blockwise, then end-to-end.
+
+The teacher runs on every batch without gradients; its states are stored only where a cache is given.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from raptor.core.batches import Batch, LoadedImageSet
+from raptor.core.deprecation import renamed_keywords
+from raptor.core.flow import rollout
+from raptor.core.phases import PhasesLike, as_phases
+from raptor.distillation.activation_cache import StatesCache
+from raptor.distillation.losses import States, StateVariance, TrajectoryLoss, measure_state_variance
+from raptor.distillation.options import DistillOptions
+from raptor.distillation.recipes import Distillation
+from raptor.distillation.stage_losses import blockwise_loss, end_to_end_loss
+from raptor.models.surrogate import Surrogate, build_surrogate
+from raptor.models.teachers.teacher import Teacher
+from raptor.models.weights import fingerprint
+from raptor.runtime.files import explained
+from raptor.runtime.random_state import preserve_random_state
+from raptor.training.accelerate import LaunchOptions, Part
+from raptor.training.config import TrainConfig
+from raptor.training.loop import Objective, fit
+from raptor.training.schedules import annealed
+
+Watch = Callable[[str, dict[str, float]], None]
+
+STAGES = ("stage1", "stage2")  # directories of the blockwise and of the end-to-end stage
+VARIANCE_IMAGES = 128  # images over which the variance of the teacher's states is measured
+
+
+@renamed_keywords(about="extra_config", distillation="options")
+def distill(
+    teacher: Teacher,
+    images: LoadedImageSet,
+    phases: PhasesLike,
+    options: DistillOptions | Distillation | None = None,
+    out: Path | None = None,
+    resume: bool = False,
+    watch: Watch | None = None,
+    extra_config: dict[str, Any] | None = None,
+    launch: LaunchOptions | None = None,
+    start: Surrogate | None = None,
+    cache: StatesCache | None = None,
+) -> Surrogate:
+    """Train a surrogate of a teacher.
+
+    Parameters
+    ----------
+    teacher
+        Runs on every batch, without gradients.
+    images
+        Images to train on; labels are not used.
+    phases
+        One tied block per phase: `Phases`, `"7-3-2"`, or what `find_phases` returned.
+    options
+        Recipe, steps, learning rates, kind of blocks, precision and so on. A `Distillation` is deprecated: use
+        `train_surrogate` for hyper-parameters that `DistillOptions` does not have.
+    out, resume, extra_config
+        As in `fit`; each stage has its own directory in `out`.
+    watch
+        Called with the directory name of the stage (`stage1`, `stage2`) and each line of its log.
+    launch
+        Deprecated: use the fields of `options`.
+    start
+        Surrogate with these phases to continue from, trained in place; by default a new one.
+    cache
+        States of the images, from `open_states`; by default the teacher runs on every batch.
+
+    Returns
+    -------
+    Surrogate
+        Its `record` says how it was trained, and how many seconds that took.
+    """
+    if isinstance(options, Distillation):
+        _deprecated("distill(..., Distillation(...))", "DistillOptions(...), or train_surrogate(...)")
+    if launch is not None:
+        _deprecated("distill(launch=...)", "DistillOptions(precision=..., gradient_accumulation_steps=..., ...)")
+    chosen = options or DistillOptions()
+    if isinstance(chosen, DistillOptions):
+        recipe, launch = chosen.distillation(), launch or chosen.launch()
+    else:
+        recipe = chosen
+    return train_surrogate(teacher, images, phases, recipe, out, resume, watch, extra_config, launch, start, cache)
+
+
+def _deprecated(old: str, new: str) -> None:
+    warnings.warn(f"{old} is deprecated: use {new}", FutureWarning, stacklevel=4)
+
+
+def train_surrogate(
+    teacher: Teacher,
+    images: LoadedImageSet,
+    phases: PhasesLike,
+    recipe: Distillation,
+    out: Path | None = None,
+    resume: bool = False,
+    watch: Watch | None = None,
+    extra_config: dict[str, Any] | None = None,
+    launch: LaunchOptions | None = None,
+    start: Surrogate | None = None,
+    cache: StatesCache | None = None,
+) -> Surrogate:
+    """Train a surrogate with all hyper-parameters given; `distill` is the simpler way.
+
+    Parameters
+    ----------
+    recipe
+        Hyper-parameters of both stages.
+    launch
+        Precision, accumulation, checkpointing and trackers.
+    teacher, images, phases, out, resume, watch, extra_config, start, cache
+        As in `distill`.
+    """
+    phases, launch = as_phases(phases), launch or LaunchOptions()
+    with preserve_random_state():
+        torch.manual_seed(recipe.blockwise.seed)
+        surrogate = start or build_surrogate(teacher, phases, recipe.kind, **recipe.block)
+    surrogate.raptor.gradient_checkpointing = launch.gradient_checkpointing
+    variance = None
+    if recipe.normalise:
+        first = next(images.shuffled(0, VARIANCE_IMAGES, recipe.blockwise.seed)).pixels.to(teacher.device)
+        variance = {
+            name: values.to(teacher.device) for name, values in measure_state_variance(teacher, first.split(16)).items()
+        }
+    # What a resumed run must share with the one that stopped, besides its recipe.
+    config = {
+        "phases": str(phases),
+        "distillation": recipe.to_config(),
+        "teacher": fingerprint(teacher.module),
+        "image_size": list(teacher.image_size),
+        "launch": launch.to_config(),
+        "cached": cache is not None,
+        **(extra_config or {}),
+    }
+    seconds = 0.0
+    for name, objective, training, blockwise in _stages(surrogate, recipe, variance):
+
+        def batches(first: int, size: int, part: Part, seed: int = training.seed) -> Iterator[Batch | States]:
+            return (cache or images).shuffled(first, size, seed, part)
+
+        folder = None if out is None else out / name
+        if folder is not None:
+            with explained(folder):
+                folder.mkdir(parents=True, exist_ok=True)
+        if training.steps:
+            seconds += fit(
+                surrogate.raptor, objective, batches, training, folder, resume, {"stage": name, **config},
+                watch=None if watch is None else partial(watch, name),
+                clip_separately=tuple(surrogate.raptor.blocks) if blockwise else (), launch=launch,
+            )  # fmt: skip
+    surrogate.record = {
+        "phases": str(phases),
+        "seconds": round(seconds, 1),
+        **recipe.to_config(),
+        **(extra_config or {}),
+    }
+    return surrogate.eval()
+
+
+def _stages(
+    surrogate: Surrogate, chosen: Distillation, variance: StateVariance | None
+) -> list[tuple[str, Objective, TrainConfig, bool]]:
+    """Return both stages: directory, objective, optimisation, and whether it is the blockwise stage."""
+    teacher, raptor = surrogate.teacher, surrogate.raptor
+    losses = [TrajectoryLoss()] * (raptor.phases.k - 1) + [TrajectoryLoss(chosen.last_weights)]
+    end_to_end = TrajectoryLoss(chosen.end_to_end_weights)
+
+    def truth_of(batch: Batch | States) -> States:
+        if isinstance(batch, Tensor):
+            return batch.to(next(teacher.module.parameters()))  # its device and precision
+        with torch.no_grad():
+            return rollout(teacher, teacher.embed(batch.pixels.to(teacher.device))).states
+
+    def stage_1(batch: Batch | States, step: int) -> tuple[Tensor, dict[str, Tensor]]:
+        forcing = annealed(step, chosen.blockwise.steps, chosen.forcing, chosen.forcing_share)
+        return blockwise_loss(raptor, truth_of(batch), teacher.layout, losses, forcing, variance), {}
+
+    def stage_2(batch: Batch | States, step: int) -> tuple[Tensor, dict[str, Tensor]]:
+        return end_to_end_loss(raptor, truth_of(batch), teacher.layout, end_to_end, variance), {}
+
+    return [(STAGES[0], stage_1, chosen.blockwise, True), (STAGES[1], stage_2, chosen.end_to_end, False)]

@@ -1,0 +1,162 @@
+"""Options of `raptor distill`, `raptor plan` and `raptor export`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from raptor.core.options import Option
+
+if TYPE_CHECKING:
+    from raptor.distillation.recipes import Distillation
+    from raptor.training.accelerate import LaunchOptions
+
+STEPS = 2000
+BATCH_SIZE = 64  # of the paper, and of the script that its authors released
+
+Recipe = Annotated[
+    str, Option("Training recipe: default (ours), paper (as the paper states it) or released (of the authors' code).")
+]
+
+
+@dataclass(frozen=True)
+class DistillOptions:
+    """How a surrogate is trained.
+
+    Parameters
+    ----------
+    recipe
+        `default`, `paper` or `released`: the hyper-parameters that the other options change.
+    steps
+        Optimiser steps of each of the two stages.
+    lr, muon_lr
+        Peak learning rates of AdamW and Muon in place of the recipe's. `muon_lr` is that of stage 1, and stage 2 keeps
+        its share of it; 0 trains everything with AdamW.
+    kind
+        Kind of the tied blocks: `teacher`, `swiglu` or `gelu`; None for the recipe's.
+    relax_rank
+        Rank of a low-rank correction of the tied weights for each layer; 0 for none.
+    untied
+        Control experiment: apply each block once, which gives a network of k layers.
+    precision
+        Precision of matrix products: `no` (that of the weights), `bf16` or `fp16`.
+    gradient_accumulation_steps
+        Parts of a batch that are computed one after another.
+    gradient_checkpointing
+        Compute activations inside blocks again for the gradient, which needs less memory and more time.
+    track
+        Trackers to log to, besides metrics.jsonl: `tensorboard`, `wandb`.
+    batch_size
+        Images per step; None for the recipe's 64.
+    seed
+        Seed of the initial weights, the order of images and everything else that is drawn.
+    """
+
+    recipe: Recipe = "default"
+    steps: Annotated[int, Option("Optimiser steps of each of the two stages.", min=1)] = STEPS
+    lr: Annotated[float | None, Option("Peak learning rate of AdamW; the recipe's by default.")] = None
+    muon_lr: Annotated[
+        float | None,
+        Option("Peak learning rate of Muon, which trains matrices; 0 trains everything with AdamW."),
+    ] = None
+    kind: Annotated[
+        str | None, Option("Kind of the tied blocks: teacher, swiglu or gelu; the recipe's by default.")
+    ] = None
+    relax_rank: Annotated[
+        int, Option("Rank of a low-rank correction of the tied weights for each layer; 0 for none.", min=0)
+    ] = 0
+    untied: Annotated[
+        bool,
+        Option("Control experiment: apply each block once, which gives a network of k layers.", flags=("--untied",)),
+    ] = False
+    precision: Annotated[
+        str,
+        Option("Mixed precision of matrix products: bf16 or fp16; no computes them in the precision of the weights."),
+    ] = "no"
+    gradient_accumulation_steps: Annotated[
+        int, Option("Parts of a batch that are computed one after another, to fit into memory.",
+                    aliases=("--accumulate",), min=1)
+    ] = 1  # fmt: skip
+    gradient_checkpointing: Annotated[
+        bool, Option("Compute activations again for the gradient: less memory, a third more time.",
+                     flags=("--gradient-checkpointing",), aliases=("--recompute",))
+    ] = False  # fmt: skip
+    track: Annotated[
+        tuple[str, ...],
+        Option("Trackers to log to, besides metrics.jsonl: tensorboard,wandb.",
+               parse=lambda text, name: tuple(text.split(","))),
+    ] = ()  # fmt: skip
+    batch_size: int | None = None
+    seed: int = 0
+
+    def recipe_config(self) -> dict[str, Any]:
+        """Return what `config.json` has under `recipe`; a resumed run compares it."""
+        config: dict[str, Any] = {
+            "name": self.recipe, "steps": self.steps, "lr": self.lr, "muon_lr": self.muon_lr, "kind": self.kind,
+        }  # fmt: skip
+        return {**config, **self._block()}
+
+    def launch_config(self) -> dict[str, Any]:
+        """Return what `config.json` has under `launch`; a resumed run compares it."""
+        return {
+            "precision": self.precision, "accumulate": self.gradient_accumulation_steps,
+            "recompute": self.gradient_checkpointing, "trackers": self.track,
+        }  # fmt: skip
+
+    def distillation(self) -> Distillation:
+        """Return the whole recipe with these changes."""
+        from raptor.distillation.recipes import distillation_named
+
+        return distillation_named(**self.recipe_config(), batch_size=self.batch_size or BATCH_SIZE, seed=self.seed)
+
+    def launch(self) -> LaunchOptions:
+        """Return precision, accumulation, checkpointing and trackers as `fit` takes them."""
+        from raptor.training.accelerate import LaunchOptions
+
+        return LaunchOptions.from_config(self.launch_config())
+
+    def _block(self) -> dict[str, Any]:
+        return {
+            **({"relax_rank": self.relax_rank} if self.relax_rank else {}), **({"untied": True} if self.untied else {}),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """What a full distillation is.
+
+    Parameters
+    ----------
+    dataset_size
+        Number of training images.
+    k
+        Number of phases.
+    devices
+        Number of devices like the one that the steps are timed on.
+    epochs
+        Passes over the images in each of the two stages.
+    recipe
+        `default`, `paper` or `released`.
+    batch_size
+        Images per step.
+    """
+
+    dataset_size: Annotated[int, Option("Number of training images.", min=1)]
+    k: Annotated[int, Option("Number of phases.", min=1)] = 3
+    devices: Annotated[int, Option("Number of devices like the one at hand.", min=1)] = 1
+    epochs: Annotated[float, Option("Passes over the images in each of the two stages.", min=0)] = 20.0
+    recipe: Recipe = "default"
+    batch_size: int = 32
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """How a model is written for another runtime.
+
+    Parameters
+    ----------
+    format
+        `torch-export` or `onnx`.
+    """
+
+    format: Annotated[str, Option("torch-export or onnx.")] = "torch-export"

@@ -1,0 +1,85 @@
+"""Losses of the two stages of a distillation: blockwise, and end-to-end."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from raptor.core.tokens import TokenLayout
+from raptor.distillation.losses import States, StateVariance, TrajectoryLoss
+from raptor.models.raptor import Raptor
+
+
+def blockwise_loss(
+    raptor: Raptor,
+    truth: States,
+    layout: TokenLayout,
+    losses: list[TrajectoryLoss],
+    forcing: float,
+    variance: StateVariance | None = None,
+) -> Tensor:
+    """Return the loss of stage 1: the sum over blocks, each from the teacher's state at the input of its phase.
+
+    Blocks share no weights, so the gradient of each is the same as if it were trained alone.
+
+    Parameters
+    ----------
+    raptor
+        The tied blocks.
+    truth
+        The teacher's states at the layers 0..L, shape (batch, L + 1, tokens, width).
+    layout, losses
+        Token groups, and one loss per phase.
+    forcing
+        Weight in [0, 1] of one-step predictions from the teacher's states; the rest is on the rollout within the phase.
+    variance
+        Variance of the teacher's states at the layers 1..L, to divide by.
+    """
+    total = truth.new_zeros(())
+    for block, span, loss in zip(raptor.blocks, raptor.phases.ranges, losses, strict=True):
+        wanted = truth[:, span[0] : span[-1] + 1]
+        own = None if variance is None else {name: by[span[0] - 1 : span[-1]] for name, by in variance.items()}
+        if forcing > 0 and not raptor.untied:
+            # All layers of the phase in one call: samples of a batch may be at different layers.
+            inputs = truth[:, span[0] - 1 : span[-1]]
+            target = torch.tensor(span, dtype=truth.dtype, device=truth.device).repeat(len(truth))
+            forced = raptor.call(block, inputs.flatten(0, 1), target).unflatten(0, inputs.shape[:2])
+            total = total + forcing * loss(forced, wanted, layout, own).mean()
+        if forcing < 1 or raptor.untied:
+            rolled = _roll(raptor, truth[:, span[0] - 1], span)
+            share = 1.0 if raptor.untied else 1 - forcing
+            total = total + share * _mean(raptor, loss(rolled, wanted, layout, own), span)
+    return total
+
+
+def end_to_end_loss(
+    raptor: Raptor, truth: States, layout: TokenLayout, loss: TrajectoryLoss, variance: StateVariance | None = None
+) -> Tensor:
+    """Return the loss of stage 2: blocks rolled out together from layer 0, averaged over layers.
+
+    Parameters
+    ----------
+    raptor, truth, layout, variance
+        As in `blockwise_loss`.
+    loss
+        Loss of all layers.
+    """
+    rolled = _roll(raptor, truth[:, 0], range(1, raptor.phases.depth + 1))
+    return _mean(raptor, loss(rolled, truth[:, 1:], layout, variance), range(1, raptor.phases.depth + 1))
+
+
+def _mean(raptor: Raptor, by_layer: Float[Tensor, " layers"], layers: range) -> Tensor:
+    """Return the mean over layers; an untied control has its own states only at the ends of phases."""
+    if raptor.untied:
+        by_layer = by_layer[[layers.index(end) for end in raptor.ends if end in layers]]
+    return by_layer.mean()
+
+
+def _roll(raptor: Raptor, tokens: Tensor, layers: range) -> list[Tensor]:
+    """Return the surrogate's states at `layers`, from the teacher's states at the layer before the first."""
+    states = []
+    for layer in layers:
+        tokens = raptor.step(tokens, layer - 1)
+        states.append(tokens)
+    return states

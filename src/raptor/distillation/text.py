@@ -1,0 +1,90 @@
+"""What `raptor distill`, `raptor plan` and `raptor export` show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import singledispatch
+from pathlib import Path
+
+from markupsafe import Markup
+
+from raptor.distillation.cost import PlanResult
+from raptor.distillation.export import ExportResult
+from raptor.distillation.result import DistillResult
+from raptor.evaluation import tables
+from raptor.render.registry import page_sentences, page_table
+from raptor.render.tables import Part, Table, file_lines
+from raptor.runtime.rundir import Record
+
+FIDELITY = "fidelity/"  # beginning of the keys of fidelity in result.json
+
+
+def show_distill(record: Record[DistillResult]) -> Iterator[Part]:
+    """Yield how the surrogate was trained, its fidelity, and where it is."""
+    yield f"surrogate {record.result.phases} of {record.about.get('model')}: {_training(record.result)}"
+    yield from tables.parts(record.result.fidelity, record.images)
+    yield from file_lines(record)
+    if record.out is not None:
+        yield f"model: {record.out}"
+
+
+def show_plan(record: Record[PlanResult]) -> Iterator[Part]:
+    """Yield the estimated cost."""
+    yield _plan(record.result, f"{record.about.get('model')}, {record.result.dataset_size:,} images")
+
+
+def show_export(record: Record[ExportResult]) -> Iterator[Part]:
+    """Yield the file, and how much its output differs."""
+    result = record.result
+    yield f"{(record.out or Path()) / result.file}: differs by {result.max_difference:.1e} at most"
+
+
+@singledispatch
+def notebook(result: object) -> list[Part]:
+    """Return what a notebook shows."""
+    raise TypeError(f"no view of {type(result).__name__}")
+
+
+@notebook.register
+def _(result: DistillResult) -> list[Part]:
+    return [f"surrogate {result.phases}: {_training(result)}", *tables.parts(result.fidelity, result.fidelity.n)]
+
+
+@notebook.register
+def _(result: PlanResult) -> list[Part]:
+    return [_plan(result, f"{result.dataset_size:,} images")]
+
+
+@notebook.register
+def _(result: ExportResult) -> list[Part]:
+    return [f"{result.file}: differs by {result.max_difference:.1e} at most"]
+
+
+def _training(result: DistillResult) -> str:
+    steps = " + ".join(map(str, result.steps))
+    return f"recipe {result.recipe}, {steps} steps at {result.images_per_second:.0f} images/s"
+
+
+def _plan(result: PlanResult, title: str) -> Table:
+    rows = (
+        ("operations", f"{result.flops:.3g}"),
+        ("time", f"{result.seconds / 3600:,.1f} hours on {result.devices} x {result.device}"),
+        ("memory", f"{result.memory / 1e9:,.2f} GB"),
+        ("disk", f"{result.disk / 1e9:,.2f} GB"),
+        ("disk if stored", f"{result.disk_if_stored / 1e9:,.2f} GB"),
+    )
+    return Table(title, (), rows)
+
+
+@page_table("distill", "surrogate", unless="fidelity")
+def cost(record: Record[DistillResult]) -> Table:
+    """Return what the surrogate keeps and costs."""
+    result = record.result
+    return tables.cost(result.fidelity, "Trained here", result.phases, record.images, FIDELITY)
+
+
+@page_sentences("distill", "answer", unless="fidelity")
+def answer(record: Record[DistillResult]) -> list[Markup]:
+    """Return what was found, in a sentence."""
+    run, result = "" if record.out is None else record.out.name, record.result
+    return [tables.answer(result.fidelity, "Trained here", result.phases, record.images, run, FIDELITY)]

@@ -1,0 +1,122 @@
+"""Compare the dynamics of several models, such as a teacher and its surrogates, on the same images."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+from rich.console import Console
+
+from raptor.core.batches import ImageSource, LoadedImageSet, as_image_set
+from raptor.core.flow import DepthFlow
+from raptor.core.phases import PhasesLike, as_phases
+from raptor.dynamics.claims import claims_of
+from raptor.dynamics.options import DynamicsOptions
+from raptor.dynamics.result import Against, CurveDistance, DynamicsResult, ModelDynamics
+from raptor.dynamics.survey import measure_model, surrogate_in
+from raptor.errors import OptionError
+from raptor.models.teachers.teacher import Teacher
+from raptor.phases.options import AUTO
+from raptor.runtime.progress import Tracked
+
+
+def compare_dynamics(
+    flows: Mapping[str, DepthFlow],
+    images: ImageSource,
+    phases: PhasesLike | int | None = AUTO,
+    options: DynamicsOptions | None = None,
+    console: Console | None = None,
+) -> DynamicsResult:
+    """Measure several models on the same images; the result is that of the first, with the others in `.against`.
+
+    Parameters
+    ----------
+    flows
+        Models by name, with the same tokens and depth. The first is the one that the others are compared with.
+    images
+        Batches of pixels, or what `load_images` returned, preprocessed for the first model.
+    phases
+        As in `measure_dynamics`. A number of phases is for teachers: surrogates have their own.
+    options
+        As in `measure_dynamics`.
+    console
+        Console for progress bars; none by default.
+    """
+    if not flows:
+        raise OptionError("compare_dynamics needs at least one model")
+    check_comparable(flows)
+    options, image_set = options or DynamicsOptions(), as_image_set(images)
+    if phases is not None and not isinstance(phases, int) and phases != AUTO:
+        phases = as_phases(phases)  # a mistake is one before anything is measured
+    models: dict[str, ModelDynamics] = {}
+    for name, flow in flows.items():
+        own = AUTO if isinstance(phases, int) and surrogate_in(flow) is not None else phases
+        seen: ImageSource = image_set
+        if console is not None and isinstance(image_set, LoadedImageSet):
+            seen = Tracked(image_set, f"dynamics of {name}", console)
+        models[name] = measure_model(flow, seen, own, options)
+    first, *others = models
+    against = None
+    if others:
+        distances = {
+            f"{one} | {other}": curve_distances(models[one], models[other]) for one, other in combinations(models, 2)
+        }
+        against = Against({name: models[name] for name in others}, distances)
+    return DynamicsResult.of(models[first], claims_of(models[first]), against)
+
+
+def check_comparable(flows: Mapping[str, DepthFlow]) -> None:
+    """Raise where a model's tokens, depth or image normalisation differ from those of the first."""
+    (first, reference), *others = flows.items()
+    for name, flow in others:
+        for what, one, two in (
+            ("token layout", reference.layout, flow.layout),
+            ("depth", reference.depth, flow.depth),
+            ("image normalisation", *map(_normalisation, (reference, flow))),
+        ):
+            if one != two and None not in (one, two):
+                raise OptionError(f"{name!r} cannot be compared with {first!r}: its {what} is {two}, not {one}")
+
+
+def _normalisation(flow: DepthFlow) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+    """Return the mean and standard deviation of a teacher's pixels; other flows have none."""
+    return (tuple(flow.preprocessing.mean), tuple(flow.preprocessing.std)) if isinstance(flow, Teacher) else None
+
+
+def curve_distances(one: ModelDynamics, other: ModelDynamics) -> dict[str, dict[str, CurveDistance]]:
+    """Return the distance between the curves of two models, by measure and token group.
+
+    Parameters
+    ----------
+    one, other
+        Dynamics of models with the same tokens and depth; distances are relative to the curves of the first.
+    """
+    theirs = _curves(other)
+    return {
+        name: {group: _curve_distance(values, theirs[name][group]) for group, values in groups.items()}
+        for name, groups in _curves(one).items()
+        if name in theirs
+    }
+
+
+def _curves(model: ModelDynamics) -> dict[str, dict[str, list[float]]]:
+    """Return everything with one number per layer, step or mode."""
+    curves = {name: values.mean for name, values in model.curves.items()}
+    curves["sensitivity"] = {group: model.sensitivity.shown(group) for group in model.dmd}
+    # Moduli, because the angles of conjugate pairs have no order.
+    curves["dmd_modulus"] = {group: [abs(value) for value in dmd.eigenvalues] for group, dmd in model.dmd.items()}
+    if model.basins:
+        for name in ("within", "between", "nearest"):
+            curves[name] = {group: getattr(basins, name).value for group, basins in model.basins.items()}
+    return curves
+
+
+def _curve_distance(one: Sequence[float], other: Sequence[float]) -> CurveDistance:
+    n = min(len(one), len(other))  # linear maps of two models may differ in rank
+    first, gap = np.array(one[:n]), np.abs(np.array(one[:n]) - np.array(other[:n]))
+    extent = float(first.max() - first.min())
+    mean = float(gap.mean())
+    flat = extent <= 1e-6 * float(np.abs(first).max())
+    return CurveDistance(mean, float(gap.max()), math.nan if flat else mean / extent)

@@ -1,0 +1,70 @@
+"""Effective ranks of the updates of single images: the other possible reading of Figure 10 of the paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from raptor.core.bootstrap import BinnedMean
+from raptor.core.estimate import LayerEstimates
+from raptor.dynamics.curves.ranks import ranks
+from raptor.dynamics.measures import StateBatch
+from raptor.runtime.device import doubled
+
+MOST = 32  # images
+
+
+@dataclass(frozen=True)
+class ImageRanksResult:
+    """Mean effective ranks of the updates of single images, at the steps 0..L-1; for groups of several tokens.
+
+    Parameters
+    ----------
+    image_stable_rank, image_entropy_rank, image_participation_ratio
+        The three ranks, as in `ranks`.
+    image_ranks_of
+        Number of images.
+    """
+
+    image_stable_rank: LayerEstimates
+    image_entropy_rank: LayerEstimates
+    image_participation_ratio: LayerEstimates
+    image_ranks_of: int
+
+
+class ImageRanks:
+    """Mean effective ranks of the matrix of updates of one image's tokens; groups of one token have none.
+
+    Parameters
+    ----------
+    most
+        Number of images to use: the first ones.
+    """
+
+    def __init__(self, most: int = MOST):
+        self.most, self.n = most, 0
+        self.means: dict[str, dict[str, BinnedMean]] = {}
+
+    def update(self, batch: StateBatch) -> None:
+        """Add a batch, until there are enough images."""
+        kept = min(batch.n, self.most - self.n)
+        self.n += kept
+        own = max(0, min(batch.own, kept - batch.first))  # images of this process; at least one is computed
+        for group, where in batch.layout.slices.items():
+            if kept and batch.layout.counts[group] > 1:
+                tokens = doubled(torch.stack([update[: max(1, own), where] for update in batch.updates], dim=1)).cpu()
+                # Both products have the same eigenvalues beside zeros; take the smaller one.
+                few = tokens.shape[2] < tokens.shape[3]
+                moment = tokens @ tokens.mT if few else tokens.mT @ tokens
+                for name, values in ranks(moment, (tokens.shape[3] * batch.rounding) ** 2).items():
+                    self.means.setdefault(name, {}).setdefault(group, BinnedMean()).add(
+                        batch.process_group.all_gather(values[:own])
+                    )
+
+    def compute(self, seed: int = 0) -> ImageRanksResult | None:
+        """Return means over images; None where every group has a single token."""
+        if not self.means:
+            return None
+        found = {f"image_{name}": LayerEstimates.of(means, seed) for name, means in self.means.items()}
+        return ImageRanksResult(**found, image_ranks_of=next(iter(found.values())).n)

@@ -1,0 +1,137 @@
+"""Figures beyond the paper: basins, local expansion, iteration of the last step, and several models side by side."""
+
+from __future__ import annotations
+
+import altair as alt
+
+from raptor.core.estimate import LayerEstimates
+from raptor.dynamics.curves.registry import CURVES
+from raptor.dynamics.result import DynamicsResult, ModelDynamics
+from raptor.render.charts import HEIGHT, PALETTE, WIDTH, Figure, Row
+from raptor.render.layer_charts import AXES, STATES, about, by_layer, curves, of_groups, of_models, rows_of
+from raptor.render.registry import figure
+
+PANEL = 240  # pixels
+COMPARED_PANEL = 220  # pixels
+BASINS = {
+    "within": "angle to its own class (radians)",
+    "between": "angle to other classes (radians)",
+    "nearest": "share nearest to its own class",
+}
+
+
+@figure(
+    "dynamics",
+    "basins",
+    "dynamics",
+    "Angle to the mean of the image's own class and of other classes, and share of images nearest to their own class: "
+    "where the curves separate, a basin has formed.",
+    wide=True,
+    order=40,
+)
+def basins(result: DynamicsResult, name: str) -> Figure | None:
+    """Draw angles within and between classes, and the share of images nearest to their own class."""
+    if not result.basins:
+        return None
+    panels, rows = [], []
+    n = next(iter(result.basins.values())).n
+    for curve, y in BASINS.items():
+        ends = {group: getattr(one, curve) for group, one in result.basins.items()}
+        values = LayerEstimates(
+            mean={group: one.value for group, one in ends.items()},
+            low={group: one.low for group, one in ends.items()},
+            high={group: one.high for group, one in ends.items()},
+            n=n,
+            seed=result.seed,
+        )
+        own = rows_of(values, measure=curve)
+        rows += own
+        panels.append(curves(own, STATES, y, of_groups(list(result.basins)), width=PANEL, height=PANEL))
+    title = alt.Title(f"Basins of classes: {name}", subtitle=about(n, result.seed))
+    return Figure(alt.hconcat(*panels).properties(title=title), rows)
+
+
+@figure(
+    "dynamics",
+    "expansion",
+    "dynamics",
+    (
+        "Leading Lyapunov exponents of each phase: where an exponent is above 0, small "
+        "differences grow; below 0, they shrink."
+    ),
+)
+def expansion(result: DynamicsResult, name: str) -> Figure | None:
+    """Draw the leading exponents of each phase."""
+    if result.lyapunov is None or result.phases is None:
+        return None
+    names = [f"layers {span[0]} to {span[-1]}" for span in result.phases.ranges]
+    exponents = result.lyapunov.mean
+    rows = [
+        {"phase": phase, "number": i + 1, "exponent": value, "low": low, "high": high}
+        for phase, *values in zip(names, exponents.value, exponents.low, exponents.high, strict=True)
+        for i, (value, low, high) in enumerate(zip(*values, strict=True))
+    ]
+    colour = alt.Color("phase:N", title="phase", sort=names, legend=alt.Legend(symbolOpacity=1), scale=alt.Scale(
+        domain=names, range=[PALETTE[i % len(PALETTE)] for i in range(len(names))]))  # fmt: skip
+    base = alt.Chart(alt.Data(values=rows)).encode(
+        x=alt.X("number:Q", title="exponent, largest first", axis=alt.Axis(tickMinStep=1, format="d")), color=colour
+    )
+    numbers = [alt.Tooltip(f"{column}:Q", format=".3f") for column in ("exponent", "low", "high")]
+    line = base.mark_line(point=True).encode(
+        y=alt.Y("exponent:Q", title="Lyapunov exponent per layer"), tooltip=["phase:N", *numbers]
+    )
+    band = base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title=""), y2="high:Q")
+    zero = alt.Chart(alt.Data(values=[{"exponent": 0}])).mark_rule(strokeDash=[4, 3], color="#777777")
+    subtitle = f"n = {result.lyapunov.n} images; band: 95% interval over images"
+    title = alt.Title(f"Lyapunov exponents: {name}", subtitle=subtitle)
+    chart = (zero.encode(y="exponent:Q") + band + line).properties(width=WIDTH, height=HEIGHT, title=title)
+    return Figure(chart, rows)
+
+
+@figure(
+    "dynamics",
+    "beyond",
+    "dynamics",
+    "Angular speed when the last block is repeated beyond the last layer: at 0, directions have converged.",
+    order=30,
+)
+def beyond(result: DynamicsResult, name: str) -> Figure | None:
+    """Draw the speed beyond the last layer."""
+    if result.beyond is None:
+        return None
+    title, label = f"Beyond the last layer: {name}", CURVES["speed"].label
+    return by_layer(result.beyond.speed, title, label, "layers after the last", levels=[{"value": 0}])
+
+
+@figure(
+    "dynamics",
+    "against",
+    "dynamics",
+    "Several models on the same images, such as a teacher and its surrogate: one row per measure, one column per token "
+    "group.",
+    wide=True,
+)
+def against(result: DynamicsResult, name: str) -> Figure | None:
+    """Draw the curves of several models, one row per measure and one column per token group."""
+    if result.against is None:
+        return None
+    models: dict[str, ModelDynamics] = {name: result, **result.against.models}
+    rows: list[Row] = []
+    lines = []
+    compared = [curve for curve in CURVES.values() if curve.compared and curve.name in result.curves]
+    for curve in compared:
+        panels = []
+        for group in result.curves[curve.name].mean:
+            own = [
+                row
+                for model, dynamics in models.items()
+                for row in rows_of(dynamics.curves[curve.name], model=model, measure=curve.name)
+                if row["group"] == group
+            ]
+            rows += own
+            colour = of_models(list(models))
+            panel = curves(own, AXES[curve.of], curve.label, colour, width=COMPARED_PANEL, height=COMPARED_PANEL)
+            panels.append(panel.properties(title=group))
+        lines.append(alt.hconcat(*panels))
+    title = alt.Title("Models side by side", subtitle=about(result.n, result.seed))
+    return Figure(alt.vconcat(*lines).properties(title=title), rows)

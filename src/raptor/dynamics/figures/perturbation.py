@@ -1,0 +1,93 @@
+"""Figure 8 of the paper: how trajectories return after a perturbation, and how sensitive the last layer is to it."""
+
+from __future__ import annotations
+
+import altair as alt
+
+from raptor.dynamics.result import DynamicsResult
+from raptor.dynamics.sensitivity import SHOWN
+from raptor.render.charts import SEQUENTIAL, Figure, Row
+from raptor.render.layer_charts import of_groups
+from raptor.render.registry import figure
+
+PANEL = 240  # pixels
+
+
+@figure(
+    "dynamics",
+    "correction",
+    "dynamics",
+    "Angle to the unperturbed trajectory after a perturbation, by layer; falling lines return to it.",
+    "Figure 8, left",
+    wide=True,
+)
+def correction(result: DynamicsResult, name: str) -> Figure | None:
+    """Draw the angle to the unperturbed state by layer, one line per perturbed layer."""
+    panels, rows, applied = [], [], result.correction
+    for group, one in applied.by_group.items():
+        if one.angle is None:  # result.json does not have it
+            return None
+        depth = one.angle.shape[-1] - 1
+        own: list[Row] = [
+            {"group": group, "epsilon": epsilon, "pushed at": layer, "layer": layer + after,
+             "angle": one.angle[i, j, after].item()}
+            for i, layer in enumerate(applied.layers)
+            for j, epsilon in enumerate(applied.epsilons)
+            for after in range(depth - layer + 1)
+        ]  # fmt: skip
+        rows += own
+        lines = alt.Chart(alt.Data(values=[row for row in own if row["epsilon"] == SHOWN])).mark_line()
+        panels.append(
+            lines.encode(
+                x=alt.X("layer:Q", title="layer", axis=alt.Axis(tickMinStep=1, format="d")),
+                y=alt.Y("angle:Q", title="angle to the unperturbed state (radians)", scale=alt.Scale(type="log")),
+                color=alt.Color("pushed at:Q", title="perturbed layer", scale=alt.Scale(scheme=SEQUENTIAL)),
+                detail="pushed at:O",
+                tooltip=["pushed at:Q", "layer:Q", alt.Tooltip("angle:Q", format=".4f")],
+            ).properties(width=PANEL, height=PANEL, title=group)
+        )
+    title = alt.Title(f"Return after a perturbation: {name}", subtitle=_about(result))
+    return Figure(alt.hconcat(*panels).properties(title=title), rows)
+
+
+@figure(
+    "dynamics",
+    "sensitivity",
+    "dynamics",
+    "Deviation at the last layer after a perturbation, by perturbed layer.",
+    "Figure 8, right",
+)
+def sensitivity(result: DynamicsResult, name: str) -> Figure:
+    """Draw the deviation at the last layer by perturbed layer, over the size of the perturbation."""
+    rows: list[Row] = []
+    applied = result.sensitivity
+    for pair, one in applied.by_pair.items():
+        perturbed, _, read = pair.partition("->")
+        rows += [
+            {"group": perturbed, "read": read, "layer": layer, "epsilon": epsilon,
+             "over_epsilon": one.over_epsilon.value[i][j], "low": one.over_epsilon.low[i][j],
+             "high": one.over_epsilon.high[i][j], "over_square": one.over_square[i][j]}
+            for i, layer in enumerate(applied.layers)
+            for j, epsilon in enumerate(applied.epsilons)
+        ]  # fmt: skip
+    drawn = [row for row in rows if row["epsilon"] == SHOWN and row["group"] == row["read"]]
+    base = alt.Chart(alt.Data(values=drawn)).encode(
+        x=alt.X("layer:Q", title="perturbed layer", axis=alt.Axis(tickMinStep=1, format="d")),
+        color=of_groups(list(result.correction.by_group)),
+    )
+    y = "(1 - cosine at the last layer) / epsilon"
+    numbers = [alt.Tooltip(f"{column}:Q", format=".4f") for column in ("over_epsilon", "low", "high", "over_square")]
+    line = base.mark_line(point=True).encode(
+        y=alt.Y("over_epsilon:Q", title=y, scale=alt.Scale(type="log")), tooltip=["group:N", "layer:Q", *numbers]
+    )
+    band = base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title=y), y2="high:Q")
+    title = alt.Title(f"Sensitivity: {name}", subtitle=_about(result))
+    return Figure((band + line).properties(width=PANEL + 120, height=PANEL, title=title), rows)
+
+
+def _about(result: DynamicsResult) -> str:
+    applied = result.sensitivity
+    return (
+        f"perturbations of {SHOWN} of the norm, {applied.draws} draws each (other sizes are in the csv); n = "
+        f"{applied.images} images; bands: 95% intervals over images, seed {result.seed}"
+    )

@@ -1,0 +1,71 @@
+"""Appendix D of the paper: the spectrum of the linear map."""
+
+from __future__ import annotations
+
+import math
+
+import altair as alt
+
+from raptor.dynamics.result import DynamicsResult
+from raptor.render.charts import Figure, Row
+from raptor.render.layer_charts import of_groups
+from raptor.render.registry import figure
+
+PANEL = 260  # pixels
+
+
+@figure(
+    "dynamics",
+    "dmd",
+    "dynamics",
+    "Eigenvalues of one linear map for all layers: modes inside the unit circle decay, modes on it persist. Right: "
+    "singular values of the states.",
+    "appendix D",
+)
+def dmd(result: DynamicsResult, name: str) -> Figure:
+    """Draw eigenvalues with the unit circle, and the singular values of the states."""
+    eigenvalues = [
+        {"group": group, "what": "eigenvalue", "mode": i, "real": value.real, "imaginary": value.imag,
+         "modulus": abs(value)}
+        for group, one in result.dmd.items()
+        for i, value in enumerate(one.eigenvalues)
+    ]  # fmt: skip
+    singular = [
+        {"group": group, "what": "singular value", "mode": i, "share": value / one.singular[0]}
+        for group, one in result.dmd.items()
+        for i, value in enumerate(one.singular)
+    ]
+    colour = of_groups(list(result.dmd))
+    subtitle = f"exact DMD of normalised mean states of a token group, fitted to half of {result.n} images"
+    title = alt.Title(f"Linear model of depth: {name}", subtitle=subtitle)
+    chart = alt.hconcat(_plane(eigenvalues, colour), _decay(singular, colour)).properties(title=title)
+    return Figure(chart, [*eigenvalues, *singular])
+
+
+def _plane(rows: list[Row], colour: alt.Color) -> alt.LayerChart:
+    turn = [2 * math.pi * i / 180 for i in range(181)]
+    circle = [{"real": math.cos(angle), "imaginary": math.sin(angle), "order": angle} for angle in turn]
+    far = 1.05 * max(1.0, *(row["modulus"] for row in rows))
+    x = alt.X("real:Q", title="real part", scale=alt.Scale(domain=[-far, far], nice=False))
+    y = alt.Y("imaginary:Q", title="imaginary part", scale=alt.Scale(domain=[-far, far], nice=False))
+    line = alt.Chart(alt.Data(values=circle)).mark_line(strokeDash=[4, 3], color="#777777", strokeWidth=1)
+    points = alt.Chart(alt.Data(values=rows)).mark_circle(size=60, opacity=0.8)
+    shown = [alt.Tooltip(f"{name}:Q", format=".4f") for name in ("real", "imaginary", "modulus")]
+    return (
+        line.encode(x=x, y=y, order="order:Q") + points.encode(x=x, y=y, color=colour, tooltip=["group:N", *shown])
+    ).properties(width=PANEL, height=PANEL, title="eigenvalues")
+
+
+def _decay(rows: list[Row], colour: alt.Color) -> alt.Chart:
+    above = [row for row in rows if row["share"] > 1e-8]  # below is rounding
+    return (
+        alt.Chart(alt.Data(values=above))
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("mode:Q", title="mode", axis=alt.Axis(tickMinStep=1, format="d")),
+            y=alt.Y("share:Q", title="singular value / largest", scale=alt.Scale(type="log")),
+            color=colour,
+            tooltip=["group:N", "mode:Q", alt.Tooltip("share:Q", format=".3g")],
+        )
+        .properties(width=PANEL, height=PANEL, title="singular values")
+    )

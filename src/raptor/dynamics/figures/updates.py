@@ -1,0 +1,66 @@
+"""Figures 9 and 10 of the paper: speed, ranks and coherence of updates."""
+
+from __future__ import annotations
+
+import altair as alt
+
+from raptor.dynamics.curves.registry import CURVES
+from raptor.dynamics.result import DynamicsResult
+from raptor.render.charts import Figure
+from raptor.render.layer_charts import STEPS, about, by_layer, curves, of_groups, rows_of
+from raptor.render.registry import figure
+
+PANEL = 220  # pixels
+RANKS = ("stable_rank", "entropy_rank", "participation_ratio")
+
+
+@figure(
+    "dynamics",
+    "speed",
+    "dynamics",
+    "Angle between consecutive layers by token group; dashed lines mark phase boundaries.",
+    "Figure 9",
+)
+def speed(result: DynamicsResult, name: str) -> Figure:
+    """Draw the mean speed; the table of the figure has its standard deviation too."""
+    ends = () if result.phases is None else result.phases.boundaries
+    title, label = f"Angular speed and phases: {name}", CURVES["speed"].label
+    drawn, deviation = by_layer(result.curves["speed"], title, label, STEPS, ends), result.curves["speed_std"].mean
+    return Figure(drawn.chart, [{**row, "std": deviation[row["group"]][row["layer"]]} for row in drawn.rows or ()])
+
+
+@figure(
+    "dynamics",
+    "ranks",
+    "dynamics",
+    "Effective rank of the updates of a token group at each step, by three definitions.",
+    "Figure 10",
+    wide=True,
+)
+def ranks(result: DynamicsResult, name: str) -> Figure:
+    """Draw three effective ranks side by side."""
+    first = result.curves["stable_rank"]
+    panels, rows = [], []
+    for rank in RANKS:
+        own = rows_of(result.curves[rank], measure=rank)
+        rows += own
+        colour = of_groups(list(first.mean))
+        panels.append(curves(own, STEPS, CURVES[rank].label, colour, width=PANEL, height=PANEL))
+    subtitle = f"rank of the matrix of all updates of a token group; {about(first.n, first.seed)}"
+    title = alt.Title(f"Ranks of the updates: {name}", subtitle=subtitle)
+    return Figure(alt.hconcat(*panels).properties(title=title), rows)
+
+
+@figure(
+    "dynamics",
+    "coherence",
+    "dynamics",
+    "Mean cosine between the updates of an image's tokens and their mean; dashed lines show the value for independent "
+    "updates.",
+    "Figure 10",
+)
+def coherence(result: DynamicsResult, name: str) -> Figure:
+    """Draw coherence by step, with the level of independent updates."""
+    floor = [{"group": group, "value": value} for group, value in result.coherence_floor.items()]
+    label = CURVES["coherence"].label
+    return by_layer(result.curves["coherence"], f"Coherence of updates: {name}", label, STEPS, levels=floor)

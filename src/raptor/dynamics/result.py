@@ -1,0 +1,187 @@
+"""Results of `raptor dynamics`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Annotated
+
+from raptor.core.estimate import Estimate, LayerEstimates
+from raptor.core.phases import Phases
+from raptor.core.serialize import Key, key
+from raptor.dynamics.basins import Basins
+from raptor.dynamics.boundaries import BoundaryTest
+from raptor.dynamics.curves.image_ranks import ImageRanksResult
+from raptor.dynamics.dmd import Modes
+from raptor.dynamics.fixed_points import FixedPointResult
+from raptor.dynamics.image_dmd import ImageModes
+from raptor.dynamics.lyapunov import LyapunovResult
+from raptor.dynamics.paths import Paths
+from raptor.dynamics.random_walk import RandomWalkNull
+from raptor.dynamics.sensitivity import Correction, Sensitivity
+from raptor.render.notebook import HtmlRepr
+
+
+@dataclass(frozen=True)
+class DMDResult:
+    """A linear map of all layers, fitted to the unit group means of one half of the images, for one token group.
+
+    Parameters
+    ----------
+    eigenvalues, rank
+        Eigenvalues by decreasing modulus, and their number: at most 10, and at most the numerical rank of the states.
+    spectral_radius, median_modulus
+        Largest and median modulus of the eigenvalues.
+    singular
+        The largest 32 singular values of the states.
+    one_step_error, rollout_error
+        Relative errors at the layers 1..L on the other half of the images: from the layer before, and from layer 0.
+    amplitudes
+        Modulus of each mode's coefficient in the mean state at layer 0.
+    random_walk
+        The same fit on a random walk with the same start and speed.
+    single_images
+        Maps of single images.
+    modes
+        The map itself. Not in result.json.
+    """
+
+    eigenvalues: list[complex]
+    rank: int
+    spectral_radius: float
+    median_modulus: float
+    singular: list[float]
+    one_step_error: Estimate[list[float]]
+    rollout_error: Estimate[list[float]]
+    amplitudes: list[float]
+    random_walk: RandomWalkNull
+    single_images: ImageModes
+    modes: Modes | None = key(None, skip=True)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of the paper, and whether it holds for a model.
+
+    Parameters
+    ----------
+    text
+        The claim.
+    held
+        Whether it holds; None where the result is inconclusive.
+    evidence
+        The numbers that decide it.
+    """
+
+    text: str
+    held: bool | None
+    evidence: str
+
+
+@dataclass(frozen=True)
+class CurveDistance:
+    """Distance between two curves.
+
+    Parameters
+    ----------
+    mean, most
+        Mean and maximum of the absolute difference over layers.
+    relative
+        Mean difference over the range of the first curve; NaN where that curve is flat.
+    """
+
+    mean: float
+    most: float
+    relative: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelDynamics:
+    """The depth of one model as a dynamical system.
+
+    Parameters
+    ----------
+    curves
+        By name, every registered measure with one number per layer or step: norm, gamma, speed, speed_std, stable_rank,
+        entropy_rank, participation_ratio, coherence.
+    image_ranks
+        Effective ranks of the updates of single images; None where every group has a single token.
+    coherence_floor
+        By token group, the coherence of independent updates.
+    converged_layer
+        By token group, the first layer with gamma above 0.9.
+    dmd
+        By token group, the linear map of all layers.
+    paths
+        By token group, trajectories in principal directions.
+    basins
+        By token group, basins of classes; None without labels.
+    sensitivity, correction
+        Effect of perturbations on the last layer, and how perturbed groups return.
+    phases
+        The phases; None where none were given or wanted.
+    speed_at_boundaries
+        By token group and by the source of the boundaries, a test whether tokens are faster at phase boundaries, on
+        images that no boundary comes from.
+    lyapunov
+        Lyapunov exponents of each phase; None without phases.
+    beyond
+        The last step repeated beyond the last layer; None where it was not measured.
+    n, seed
+        Number of images, and the seed of everything random. Not in result.json, whose envelope has both.
+    """
+
+    curves: Annotated[dict[str, LayerEstimates], Key(inline=True)]
+    image_ranks: ImageRanksResult | None = key(None, inline=True)
+    coherence_floor: dict[str, float]
+    converged_layer: Annotated[dict[str, Estimate[int | float]], Key(name="settled_layer")]
+    dmd: dict[str, DMDResult]
+    paths: dict[str, Paths]
+    basins: dict[str, Basins] | None
+    sensitivity: Sensitivity
+    correction: Correction
+    phases: Phases | None
+    speed_at_boundaries: dict[str, dict[str, BoundaryTest | None]]
+    lyapunov: LyapunovResult | None
+    beyond: FixedPointResult | None = key(None, omit_none=True)
+    n: int = key(0, skip=True)
+    seed: int = key(0, skip=True)
+
+
+@dataclass(frozen=True)
+class Against:
+    """Other models on the same images.
+
+    Parameters
+    ----------
+    models
+        Dynamics of the other models, by name.
+    distances
+        By pair of models (`first | second`), measure and token group: the distance between both curves.
+    """
+
+    models: dict[str, ModelDynamics]
+    distances: dict[str, dict[str, dict[str, CurveDistance]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DynamicsResult(ModelDynamics, HtmlRepr):
+    """The depth of a model as a dynamical system, the paper's claims about it, and other models beside it.
+
+    It has all fields of `ModelDynamics`, and two more.
+
+    Parameters
+    ----------
+    claims
+        The claims of the paper, and whether each holds for this model.
+    against
+        Other models on the same images; None where there are none.
+    """
+
+    claims: list[Claim]
+    against: Against | None = None
+
+    @classmethod
+    def of(cls, model: ModelDynamics, claims: list[Claim], against: Against | None = None) -> DynamicsResult:
+        """Add claims and other models to the dynamics of a model."""
+        measured = {field.name: getattr(model, field.name) for field in fields(ModelDynamics)}
+        return cls(**measured, claims=claims, against=against)

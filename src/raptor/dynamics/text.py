@@ -1,0 +1,103 @@
+"""What `raptor dynamics` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from raptor.dynamics import curves  # noqa: F401 (registers them)
+from raptor.dynamics.curves.registry import CURVES
+from raptor.dynamics.result import Against, DynamicsResult
+from raptor.render.registry import page_sentences, page_table
+from raptor.render.tables import HELD, Cell, Number, Part, Table, file_lines, format_number
+from raptor.runtime.rundir import Record
+
+
+def show_dynamics(record: Record[DynamicsResult]) -> Iterator[Part]:
+    """Yield, for each token group, its curves and its linear map; then the paper's claims and the distances."""
+    result = record.result
+    for group, dmd in result.dmd.items():
+        yield by_layer(result, group, record.images)
+        walk = dmd.random_walk
+        radius, median, null_radius, null_median = map(
+            format_number, (dmd.spectral_radius, dmd.median_modulus, walk.spectral_radius, walk.median_modulus)
+        )
+        yield (
+            f"{group}: gamma is first above 0.9 at layer {result.converged_layer[group].value:.0f}; DMD of rank "
+            f"{dmd.rank}: spectral radius {radius}, median modulus {median} (random-walk null: {null_radius}, "
+            f"{null_median})"
+        )
+    yield claims(result)
+    if result.against is not None:
+        yield distances(result.against)
+        if len(result.against.models) == 1:
+            yield "A second --against with another seed shows the distance that the seed alone causes."
+    yield from file_lines(record)
+
+
+def notebook(result: DynamicsResult) -> list[Any]:
+    """Return what a notebook shows: the claims, and the speed by layer."""
+    from raptor.render.layer_charts import STEPS, by_layer
+
+    figure = by_layer(result.curves["speed"], "Angular speed", CURVES["speed"].label, STEPS)
+    return [claims(result), figure.chart]
+
+
+def by_layer(result: DynamicsResult, group: str, images: int) -> Table:
+    """Return the registered measures of a token group by layer, one column each.
+
+    Parameters
+    ----------
+    result
+        The dynamics of a model.
+    group
+        The token group.
+    images
+        Number of images.
+    """
+    shown = {
+        name: curve.column
+        for name, curve in CURVES.items()
+        if curve.column is not None and group in getattr(result.curves.get(name), "mean", {})
+    }
+    length = max(len(result.curves[name].mean[group]) for name in shown)
+    rows = []
+    for layer in range(length):
+        cells: list[Cell] = [str(layer)]
+        for name in shown:
+            values = result.curves[name].mean[group]
+            cells.append(Number(values[layer], key=f"{name}/{group}/{layer}") if layer < len(values) else "")
+        rows.append(tuple(cells))
+    return Table(f"{group}, n = {images:,} images", ("layer", *shown.values()), tuple(rows))
+
+
+def claims(result: DynamicsResult) -> Table:
+    """Return the paper's claims and what this model says about each."""
+    rows: tuple[tuple[Cell, ...], ...] = tuple((one.text, HELD[one.held], one.evidence) for one in result.claims)
+    return Table("Claims of the paper", ("claim", "result", "evidence"), rows)
+
+
+@page_table("dynamics", "dynamics")
+def page_claims(record: Record[DynamicsResult]) -> Table:
+    """Return the claims for the page."""
+    return claims(record.result)
+
+
+@page_sentences("dynamics", "refuted")
+def refuted(record: Record[DynamicsResult]) -> list[str]:
+    """Return the claims that do not hold, with the evidence."""
+    return [f"The paper: {one.text}. Not here: {one.evidence}." for one in record.result.claims if one.held is False]
+
+
+def distances(against: Against) -> Table:
+    """Return the distances between the curves of models, one column per pair."""
+    pairs = against.distances
+    first = next(iter(pairs.values()))
+    rows: list[tuple[Cell, ...]] = []
+    for name, groups in first.items():
+        for group in groups:
+            keys = {pair: f"against/distances/{pair}/{name}/{group}/relative" for pair in pairs}
+            cells = (Number(found[name][group].relative, key=keys[pair]) for pair, found in pairs.items())
+            rows.append((name.replace("_", " "), group, *cells))
+    title = "Mean distance between two curves, relative to the range of the first"
+    return Table(title, ("measure", "tokens", *pairs), tuple(rows))

@@ -1,0 +1,1 @@
+"""How close a surrogate is to its teacher, and what it costs."""

@@ -1,0 +1,70 @@
+"""`raptor fidelity`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from raptor.core.options import Option
+from raptor.data.options import LoadOptions
+from raptor.errors import OptionError
+from raptor.runtime.options import Data, RunOptions, Weights
+from raptor.runtime.rundir import Record, Run
+from raptor.runtime.verbs import MEASURE, verb
+
+if TYPE_CHECKING:
+    from raptor.evaluation.evaluate import FidelityResult
+
+DEFAULT_IMAGES = 5000
+
+
+@verb(MEASURE, "evaluation.evaluate:FidelityResult", name="fidelity")
+def fidelity_command(
+    surrogate: Annotated[
+        str, Option("Surrogate: a directory that distill wrote, scenes:k2 or scenes:k3.", positional=True)
+    ],
+    data: Data = None,
+    teacher: Annotated[
+        str | None, Option("Teacher of the surrogate, where it cannot be loaded by the name that it was saved with.")
+    ] = None,
+    weights: Weights = None,
+    *,
+    loading: LoadOptions,
+    run_options: RunOptions,
+) -> Record[FidelityResult]:
+    """Measure how close a surrogate is to its teacher by layer, its accuracy, and its cost."""
+    from raptor.data.load import HELD_OUT, data_for, parse_source
+    from raptor.evaluation import figures  # noqa: F401 (registers them)
+    from raptor.evaluation.evaluate import fidelity
+    from raptor.models.load import load_model
+    from raptor.models.pretrained import RaptorModel, with_teacher
+    from raptor.render.charts import draw
+    from raptor.runtime.progress import Tracked
+
+    config = run_options.config(loading, surrogate=surrogate, data=data, teacher=teacher, weights=weights)
+    with Run("fidelity", config, run_options.out, run_options.seed) as run:
+        alone = load_model(surrogate, run_options.size, device=run_options.device)
+        if not isinstance(alone.module, RaptorModel):
+            raise OptionError(
+                f"{surrogate!r} is not a surrogate: give a directory that 'raptor distill "
+                f"--out' wrote, scenes:k2 or scenes:k3"
+            )
+        name = teacher or alone.module.teacher_name
+        data = data_for(name, data, "fidelity is measured on images")
+        head = alone.module.surrogate.teacher.linear
+        both = with_teacher(alone.module, load_model(name, alone.image_size, weights, head, run_options.device))
+        source, split = parse_source(data)
+        # Never what it was trained on, unless a split is named.
+        images = loading.load(
+            source, both.teacher, split or HELD_OUT, run_options.images or DEFAULT_IMAGES, run_options.batch,
+            run_options.seed,
+        )  # fmt: skip
+        tracked = Tracked(images, "fidelity", run_options.progress)
+        result = fidelity(both, tracked, run_options.seed, runtime_batch_size=run_options.batch)
+        return run.record(
+            result,
+            images=result.n,
+            layers=both.depth,
+            about={"surrogate": surrogate, "teacher": name, "data": data},
+            damaged=images.damaged,
+            figures=draw(run, "fidelity", result, both.teacher.name),
+        )

@@ -1,0 +1,119 @@
+"""Measures of how close a surrogate's tokens are to its teacher's.
+
+`@measure` registers a function from the tokens of both at one layer to one number per image and token. Its mean, with
+an interval over images, is then in result.json under the measure's name, in the table of the terminal where it has a
+title, and in the page's table of surrogates with `page=True`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import cosine_similarity
+
+States = Float[Tensor, "batch tokens width"]
+ByToken = Float[Tensor, "batch tokens"]
+
+
+class TokenStates:
+    """Tokens of a batch of images at one layer, in double precision.
+
+    Parameters
+    ----------
+    teacher, surrogate
+        States of the teacher, and those of the surrogate rolled out from layer 0.
+    at_input
+        States of the teacher at the input of the phase.
+    """
+
+    def __init__(self, teacher: States, surrogate: States, at_input: States):
+        self.teacher, self.surrogate, self.at_input = teacher, surrogate, at_input
+
+    @cached_property
+    def error(self) -> ByToken:
+        """Norm of the difference between teacher and surrogate."""
+        return (self.teacher - self.surrogate).norm(dim=-1)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure by layer and token group.
+
+    Parameters
+    ----------
+    title
+        Name of its column in tables; None leaves it out of them.
+    page
+        Whether the page's table of surrogates shows it at the last layer.
+    by_token
+        Function from `TokenStates` to one number per image and token, shape (batch, tokens). None for the measures
+        that `trajectory_fidelity` computes itself, because they compare images.
+    """
+
+    title: str | None
+    page: bool
+    by_token: Callable[[TokenStates], Tensor] | None
+
+
+# In the order of tables. R2 and the shuffled correlation compare images: `fidelity.py` computes them.
+MEASURES: dict[str, Measure] = {
+    "r2": Measure("R2", True, None),
+    "r2_identity": Measure("R2 of identity", False, None),
+}
+Function = TypeVar("Function", bound=Callable[[TokenStates], Tensor])
+
+
+def measure(name: str, title: str | None = None, page: bool = False) -> Callable[[Function], Function]:
+    """Return a decorator that registers a function as a measure.
+
+    Parameters
+    ----------
+    name
+        Key of the measure in result.json.
+    title, page
+        As in `Measure`.
+    """
+
+    def register(by_token: Function) -> Function:
+        MEASURES[name] = Measure(title, page, by_token)
+        return by_token
+
+    return register
+
+
+@measure("pearson2", "pearson2")
+def pearson2(states: TokenStates) -> ByToken:
+    """Return the squared correlation over features: the R2 of the paper's appendix."""
+    return squared_correlation(states.teacher, states.surrogate)
+
+
+MEASURES["pearson2_shuffled"] = Measure(None, False, None)
+
+
+@measure("cosine")
+def cosine(states: TokenStates) -> ByToken:
+    """Return the cosine between the tokens."""
+    return cosine_similarity(states.teacher, states.surrogate, dim=-1)
+
+
+@measure("epsilon")
+def epsilon(states: TokenStates) -> ByToken:
+    """Return the norm of the error."""
+    return states.error
+
+
+@measure("relative_epsilon", "relative error")
+def relative_epsilon(states: TokenStates) -> ByToken:
+    """Return the norm of the error over the norm of the teacher's token."""
+    return states.error / states.teacher.norm(dim=-1).clamp(min=1e-300)
+
+
+def squared_correlation(a: Float[Tensor, "*n width"], b: Float[Tensor, "*n width"]) -> Float[Tensor, "*n"]:
+    """Return the squared Pearson correlation over the last axis."""
+    a, b = a - a.mean(dim=-1, keepdim=True), b - b.mean(dim=-1, keepdim=True)
+    return cosine_similarity(a, b, dim=-1).square()

@@ -1,0 +1,135 @@
+"""Tables and sentences about a surrogate's fidelity and cost, which `fidelity`, `distill` and model cards share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from markupsafe import Markup
+
+from raptor.core.estimate import Estimate
+from raptor.core.phases import Phases
+from raptor.evaluation.evaluate import FidelityResult
+from raptor.evaluation.measures import MEASURES
+from raptor.render.tables import Cell, Number, Part, Table, format_number
+
+
+def shown_measures(result: FidelityResult) -> dict[str, str]:
+    """Return the titles of the measures that tables show, by name."""
+    return {name: one.title for name, one in MEASURES.items() if one.title is not None and name in result.by_layer}
+
+
+def by_layer(result: FidelityResult, images: int, at: str = "") -> Table:
+    """Return a table with one row per layer: R2 with its interval, and the other measures, over all tokens.
+
+    Parameters
+    ----------
+    result
+        The measures.
+    images
+        Number of images.
+    at
+        Beginning of the keys in result.json, such as `fidelity/`.
+    """
+    titles = shown_measures(result)
+    rows: list[tuple[Cell, ...]] = []
+    for layer in range(1, len(result.by_layer["r2"].mean["all"]) + 1):
+        cells = []
+        for name in titles:
+            one = result.by_layer[name].at("all", layer - 1)
+            ends = (f"{at}{name}_ci/all/0/{layer - 1}", f"{at}{name}_ci/all/1/{layer - 1}")
+            cells.append(Number(one if name == "r2" else one.value, ".3f", f"{at}{name}/all/{layer - 1}", ends))
+        rows.append((str(layer), *cells))
+    title = f"all tokens [95% interval], n = {images:,} held-out images"
+    return Table(title, ("layer", *titles.values()), tuple(rows))
+
+
+def parts(result: FidelityResult, images: int) -> Iterator[Part]:
+    """Yield what the terminal shows: the table by layer, accuracy, notes and cost."""
+    yield by_layer(result, images)
+    if (sentence := accuracy(result)) is not None:
+        yield sentence
+    for note in result.notes:
+        yield f"note: {note}"
+    for name, cost in (("parameters", result.parameters), ("flops", result.flops)):
+        yield f"{name}: {cost.surrogate:,}, {cost.ratio:.3f} of the teacher's"
+    if result.runtime_ratio is not None:
+        yield f"runtime: {result.runtime_ratio:.3f} of the teacher's"
+
+
+def accuracy(result: FidelityResult) -> str | None:
+    """Return a sentence on accuracy; None where it was not measured."""
+    right, teacher, above = result.surrogate_top1, result.teacher_top1, result.recovered_above_chance
+    if result.recovered is None or right is None or teacher is None or above is None:
+        return None
+    shown, low, high = (format_number(one, ".1%") for one in (result.recovered.value, *result.recovered.ci))
+    return (
+        f"top-1 {right.value:.2%}; teacher {teacher.value:.2%}: {shown} recovered (95% interval {low} to {high}), "
+        f"{format_number(above.value, '.1%')} of what is above chance"
+    )
+
+
+def cost(result: FidelityResult, name: str, phases: Phases | None, images: int, at: str = "") -> Table:
+    """Return the page's row on what a surrogate keeps and costs; rows of all runs become one table.
+
+    Parameters
+    ----------
+    result
+        The measures.
+    name, phases
+        Name and phases of the surrogate.
+    images
+        Number of images.
+    at
+        Beginning of the keys in result.json, such as `fidelity/`.
+    """
+    on_page = {measure: one.title for measure, one in MEASURES.items() if one.page and measure in result.by_layer}
+    last = [Number(result.by_layer[measure].at("all", -1).value, ".3f", f"{at}{measure}/all/-1") for measure in on_page]
+    row: tuple[Cell, ...] = (
+        name,
+        Number(str(phases), "", "phases"),
+        Number(result.parameters.surrogate, ",", f"{at}parameters/surrogate"),
+        Number(result.parameters.ratio, ".3f", f"{at}parameters/ratio"),
+        Number(result.flops.ratio, ".3f", f"{at}flops/ratio"),
+        Number(result.runtime_ratio, ".2f", "runtime_ratio"),
+        Number(result.levin_bits.at_fewest_bits, ",.0f", f"{at}levin_bits/at_fewest_bits"),
+        Number(result.recovered, ".1%", f"{at}recovered"),
+        *last,
+        Number(images, ",", "images"),
+    )
+    columns = ("surrogate", "phases", "parameters", "of the teacher's", "operations, ratio", "runtime, ratio",
+               "description length of the weights, bits", "accuracy recovered",
+               *(f"{title}, last layer" for title in on_page.values()), "n")  # fmt: skip
+    return Table("What surrogates keep, and what they cost", columns, (row,))
+
+
+def answer(
+    result: FidelityResult, name: str, phases: Phases | None, images: int, run: str = "", at: str = ""
+) -> Markup:
+    """Return the page's sentence on a surrogate; parameters are those of `cost`, and the name of the run's folder."""
+
+    def shown(value: object, form: str, key: str, ends: tuple[str, str] | None = None) -> Markup:
+        return Number(value, form, at + key, ends).html(run)
+
+    right, recovered = "", result.recovered
+    # A teacher that is never right leaves nothing to recover.
+    known = recovered is not None and math.isfinite(recovered.value)
+    if known and result.surrogate_top1 is not None and result.teacher_top1 is not None:
+        right = Markup("recover {} of the teacher's accuracy ({} against {}) and ").format(
+            shown(result.recovered, ".1%", "recovered"),
+            shown(result.surrogate_top1.value, ".1%", "surrogate_top1"),
+            shown(result.teacher_top1.value, ".1%", "teacher_top1"),
+        )
+    last: Estimate[float] = result.by_layer["r2"].at("all", -1)
+    return Markup(
+        "{}: the tied blocks <strong>{}</strong>, with {} of the parameters and {} of the operations, {}reach an R2 of "
+        "{} at the last layer (n = {} held-out images)."
+    ).format(
+        name,
+        Number(str(phases), "", "phases").html(run),
+        shown(result.parameters.ratio, ".3f", "parameters/ratio"),
+        shown(result.flops.ratio, ".3f", "flops/ratio"),
+        right,
+        shown(last, ".3f", "r2/all/-1", (f"{at}r2_ci/all/0/-1", f"{at}r2_ci/all/1/-1")),
+        Number(images, ",", "images").html(run),
+    )

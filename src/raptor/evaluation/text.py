@@ -1,0 +1,53 @@
+"""What `raptor fidelity` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from markupsafe import Markup
+
+from raptor.evaluation import tables
+from raptor.evaluation.evaluate import FidelityResult
+from raptor.render.registry import page_sentences, page_table
+from raptor.render.tables import Cell, Number, Part, Table, file_lines
+from raptor.runtime.rundir import Record
+
+
+def show_fidelity(record: Record[FidelityResult]) -> Iterator[Part]:
+    """Yield fidelity by layer, accuracy and cost."""
+    yield from tables.parts(record.result, record.images)
+    yield from file_lines(record)
+
+
+def notebook(result: FidelityResult) -> list[Part]:
+    """Return what a notebook shows: a sentence, and R2 by token group and layer."""
+    r2 = result.by_layer["r2"]
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (group, *(Number(value, ".3f", f"r2/{group}/{layer}") for layer, value in enumerate(values)))
+        for group, values in r2.mean.items()
+    )
+    layers = (str(layer) for layer in range(1, len(rows[0])))
+    return [str(result), Table("", ("R2 of layer", *layers), rows)]
+
+
+@page_table("fidelity", "surrogate")
+def cost(record: Record[FidelityResult]) -> Table:
+    """Return what the surrogate keeps and costs."""
+    return tables.cost(record.result, _name(record), record.result.phases, record.images)
+
+
+@page_sentences("fidelity", "answer")
+def answer(record: Record[FidelityResult]) -> list[Markup]:
+    """Return what was found, in a sentence."""
+    run = "" if record.out is None else record.out.name
+    return [tables.answer(record.result, _name(record), record.result.phases, record.images, run)]
+
+
+def _name(record: Record[FidelityResult]) -> str:
+    """Return what the surrogate is called; one that was trained in the same pipeline has no name of its own."""
+    name = str(record.about.get("surrogate", ""))
+    if not name:
+        return "The surrogate"
+    own = record.out is not None and Path(name).resolve() == (record.out.parent / "distill").resolve()
+    return "Trained here" if own else name

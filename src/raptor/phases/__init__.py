@@ -1,0 +1,1 @@
+"""Phases of depth: similarity between layers, partitions, and whether they are phases or a drift."""

@@ -1,0 +1,48 @@
+"""A number of phases for building a surrogate; it is not evidence that phases exist."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from raptor.phases.segment import segment_values
+from raptor.phases.solvers import best_suffixes
+
+K_MAX = 12  # largest number of phases that is tried
+NEGLIGIBLE = 1e-6  # minimum gain of a boundary, in similarity per layer
+
+
+def most_phases(layers: int, min_length: int) -> int:
+    """Return the largest number of phases that is tried for a number of layers."""
+    return max(1, min(K_MAX, layers // min_length))
+
+
+def useful_k(matrices: Float[np.ndarray, "n layers layers"], min_length: int = 2) -> Int[np.ndarray, " n"]:
+    r"""Choose k by penalised change-point detection along depth, with S as the Gram matrix.
+
+    The cost of the best k segments is C(k) = trace - sum of (sum/n), and g(k) = C(k-1) - C(k) is the gain of the k-th.
+    By chance, one more segment gains the noise v of a layer around its segment's mean, estimated by the median of 1 - S
+    over consecutive layers. Along a smooth drift it gains as much as later segments do on average, s(k). The useful k
+    is the largest with g(k) > 2 max(v, s(k)): by the slope heuristic (Birge and Massart; for kernels Arlot, Celisse and
+    Harchaoui 2019), the penalty of a segment is twice the slope of the cost where nothing is left to find. The last
+    boundary that is tried has no later ones; it must gain 4 v, since splitting four layers of a uniform drift gains
+    3 v.
+
+    Parameters
+    ----------
+    matrices
+        Similarity matrices of the layers 1..L.
+    min_length
+        Minimum number of layers in a phase.
+    """
+    layers = matrices.shape[1]
+    most = most_phases(layers, min_length)
+    if most == 1:
+        return np.ones(len(matrices), dtype=int)
+    cost = layers - best_suffixes(segment_values(matrices, "weighted", min_length), most)[1:, :, 0]
+    gains = -np.diff(cost, axis=0)  # row j is what segment j + 2 gains
+    noise = np.maximum(np.median(1 - np.diagonal(matrices, 1, axis1=1, axis2=2), axis=1), 0.0)
+    later = np.cumsum(gains[::-1], axis=0)[::-1][1:] / np.arange(len(gains) - 1, 0, -1)[:, None]
+    price = np.concatenate([2 * np.maximum(noise, later), 4 * noise[None]]) + NEGLIGIBLE * layers
+    worth = gains > price
+    return np.where(worth.any(axis=0), len(gains) - np.argmax(worth[::-1], axis=0) + 1, 1)

@@ -1,0 +1,62 @@
+"""Options of `raptor phases`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from raptor.core.options import Option
+from raptor.errors import OptionError
+from raptor.phases.objectives import OBJECTIVES
+
+AUTO = "auto"
+
+
+def parse_k(text: str, name: str = "--k") -> int | str:
+    """Read a number of phases, `3`, or `auto`."""
+    if text == AUTO:
+        return text
+    # The bound on digits keeps a hostile string from becoming a huge integer.
+    if not (text.isascii() and text.isdigit() and len(text) <= 4):
+        raise OptionError(f"{name} is a number of phases or 'auto', not {text!r}")
+    return int(text)
+
+
+@dataclass(frozen=True)
+class PhasesOptions:
+    """How depth is partitioned into phases.
+
+    Parameters
+    ----------
+    k
+        Number of phases; `auto` uses `useful_k`.
+    group
+        Tokens whose similarity is partitioned: `all`, `cls`, `patch`, `register` or `cls+mean-patch`.
+    objective
+        Name of a registered objective: `weighted`, `mean` or `cut`.
+    solver
+        `dp` (exact), `exhaustive` or `recursive`.
+    min_length
+        Minimum number of layers in a phase.
+    """
+
+    k: Annotated[int | str, Option("Number of phases, or auto.", parse=parse_k)] = AUTO
+    group: Annotated[
+        str, Option("Tokens whose similarity is partitioned: all, cls, patch, register or cls+mean-patch.")
+    ] = "all"
+    objective: Annotated[
+        str,
+        Option(
+            "Value of a partition: "
+            + "; ".join(f"{name} ({objective.summary})" for name, objective in OBJECTIVES.items())
+            + "."
+        ),
+    ] = "weighted"
+    solver: Annotated[
+        str,
+        Option(
+            "Search: dp (exact), exhaustive (all partitions) or recursive (with "
+            "--objective cut, the method of the authors' code)."
+        ),
+    ] = "dp"
+    min_length: Annotated[int, Option("Minimum number of layers in a phase.", min=1)] = 2

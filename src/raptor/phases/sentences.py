@@ -1,0 +1,70 @@
+"""What a result says in words: the partition, drift or phases, and how far token groups agree."""
+
+from __future__ import annotations
+
+from raptor.phases.candidates import BLOCKS, KIND_NAMES, CandidateModel, Structure
+from raptor.phases.choose_k import most_phases
+from raptor.phases.groups import Agreement
+from raptor.phases.resampling import Bootstrap
+from raptor.phases.segment import NEAR, Segmentation
+
+
+def partition_sentence(segmentation: Segmentation, bootstrap: Bootstrap | None, images: int) -> str:
+    """Return the best partition, its runner-up and how certain its boundaries are."""
+    phases, runner, gap = segmentation.phases, segmentation.runner_up, segmentation.gap
+    into = f"{phases.k} phase{'' if phases.k == 1 else 's'}"
+    said = f"The best partition into {into} is {phases} (score {segmentation.score:.4f})"
+    if runner is not None and gap is not None and gap < 0:
+        said = (
+            f"The solver's partition into {into} is {phases} (score {segmentation.score:.4f}), but the solver is not "
+            f"exact: {runner.phases} scores {-gap:.4f} more"
+        )
+    elif runner is not None and gap is not None:
+        said += f"; the runner-up {runner.phases} scores {gap:.4f} less"
+    if bootstrap is not None and phases.boundaries:
+        least = min(bootstrap.boundary_frequency.get(layer, 0.0) for layer in phases.boundaries)
+        said += f"; the least certain boundary is found in {least:.0%} of {bootstrap.n} resamples of {images} images"
+    near = len(segmentation.near_optimal)
+    more = "at least " if segmentation.near_optimal_truncated else ""
+    return said + (f"; {more}{near} partitions are within {NEAR} of the best." if near > 1 else ".")
+
+
+def structure_sentence(structure: Structure, verdict: CandidateModel, k: int, layers: int, min_length: int) -> str:
+    """Return whether depth is a drift or phases, and what that is based on."""
+    if layers < 4:
+        return f"{layers} layers are too few to distinguish phases from a drift."
+    if verdict.fit.held_out is not None:
+        error = f"error {verdict.fit.held_out.value:.4f} on held-out images"
+    else:
+        same_k = min(k, len(structure.blocks))
+        error = (
+            f"residual {verdict.fit.residual:.3f}, and {structure.blocks[same_k].residual:.3f} with {same_k} blocks; "
+            f"based on the matrix alone, because {structure.why_not_held_out}"
+        )
+    if verdict.kind == BLOCKS and verdict.detail != 1:
+        return (
+            f"There are {verdict.detail} phases: inside each, similarity does not decay with distance ({error}), and "
+            "no drift fits significantly better. Only a surrogate or an intervention can show that the same function "
+            "repeats within a phase."
+        )
+    if verdict.kind == BLOCKS:
+        return f"Depth is one phase: similarity is the same between all layers ({error})."
+    return (
+        f"Depth is a smooth, {KIND_NAMES[verdict.kind]} ({error}), not a sequence of phases (up to "
+        f"{most_phases(layers, min_length)} were tried): similarity decays with distance inside every candidate phase. "
+        "A partition can still be useful, but only a surrogate or an intervention can show recurrence."
+    )
+
+
+def agreement_sentences(agreement: Agreement, k: int) -> list[str]:
+    """Return how far the boundaries of token groups agree; nothing where there is one group."""
+    if len(agreement.largest_shift) < 2:
+        return []
+    apart = {name: shift for name, shift in agreement.largest_shift.items() if shift}
+    if not apart:
+        return [f"With k = {k}, all token groups have the same boundaries."]
+    return [
+        f"With k = {k}, the boundaries found with other token groups differ from these by up to "
+        f"{max(apart.values())} layers "
+        f"({', '.join(f'{name} by {shift}' for name, shift in apart.items())})."
+    ]

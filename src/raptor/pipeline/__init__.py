@@ -1,0 +1,1 @@
+"""The whole pipeline, from a model to a page."""

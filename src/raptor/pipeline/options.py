@@ -1,0 +1,32 @@
+"""Options of `raptor run`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from raptor.core.options import Option
+from raptor.phases.options import AUTO, parse_k
+from raptor.pipeline.presets import PRESETS
+
+
+@dataclass(frozen=True)
+class PipelineOptions:
+    """What the whole pipeline does.
+
+    Parameters
+    ----------
+    k
+        Number of phases; `auto` chooses it.
+    preset
+        `quick` (minutes), `standard` or `full`; see `pipeline.presets`.
+    surrogates
+        Surrogates to measure besides the one that is trained. For `scenes`, those that come with raptor by default.
+    """
+
+    k: Annotated[int | str, Option("Number of phases, or auto.", parse=parse_k)] = AUTO
+    preset: Annotated[str, Option(f"How much is measured: {', '.join(PRESETS)}; quick takes minutes.")] = "standard"
+    surrogates: Annotated[
+        list[str] | None,
+        Option("Surrogate to measure besides the one that is trained (repeatable).", flags=("--surrogate",)),
+    ] = None

@@ -1,0 +1,54 @@
+"""How much `raptor run` measures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Sizes of the stages of `raptor run`.
+
+    Parameters
+    ----------
+    images
+        Number of images for phases, fidelity and dynamics.
+    steps, batch_size
+        Optimiser steps of each stage of the distillation, and images per step.
+    perturbation_images, lyapunov_images
+        Number of images for perturbations and for Lyapunov exponents.
+    intervention_images, intervention_orders
+        Number of images for layer interventions, and of orders of either kind per experiment.
+    probe_images, probe_seeds, probe_epochs
+        Number of images and seeds of linear probes, and passes over the images; None for the tasks' own.
+    film_images
+        Number of images of the depth film.
+    """
+
+    images: int
+    steps: int
+    batch_size: int
+    perturbation_images: int
+    lyapunov_images: int
+    intervention_images: int
+    intervention_orders: int
+    probe_images: int
+    probe_seeds: tuple[int, ...]
+    probe_epochs: float | None
+    film_images: int
+
+
+PRESETS = {
+    "quick": Preset(
+        images=256, steps=30, batch_size=16, perturbation_images=4, lyapunov_images=1, intervention_images=32,
+        intervention_orders=2, probe_images=512, probe_seeds=(0,), probe_epochs=4.0, film_images=4,
+    ),
+    "standard": Preset(
+        images=1000, steps=500, batch_size=32, perturbation_images=32, lyapunov_images=4, intervention_images=500,
+        intervention_orders=3, probe_images=2000, probe_seeds=(0, 1, 2), probe_epochs=None, film_images=6,
+    ),
+    "full": Preset(
+        images=5000, steps=5000, batch_size=64, perturbation_images=64, lyapunov_images=8, intervention_images=1000,
+        intervention_orders=3, probe_images=10_000, probe_seeds=(0, 1, 2), probe_epochs=None, film_images=8,
+    ),
+}  # fmt: skip

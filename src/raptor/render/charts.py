@@ -1,0 +1,112 @@
+"""Shared settings of figures, and their export to png, svg, pdf, csv and Vega-Lite."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from raptor.core.serialize import to_json
+from raptor.render.registry import figures_of
+from raptor.runtime.rundir import Run
+
+# The palette of Okabe and Ito, which colour-blind readers can distinguish.
+GROUP_COLOURS = {"cls": "#D55E00", "register": "#009E73", "patch": "#0072B2"}
+PALETTE = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#0072B2", "#D55E00", "#F0E442")
+WIDTH, HEIGHT = 420, 260
+SPEC = "vl.json"  # suffix of the Vega-Lite specification of a figure
+SEQUENTIAL, DIVERGING = "cividis", "blueorange"  # safe for colour-blind readers
+
+# One mark of a chart: text and numbers by the names that the chart encodes.
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure.
+
+    Parameters
+    ----------
+    chart
+        Altair chart.
+    rows
+        Its data, one row per mark, for the csv file; None to write none.
+    """
+
+    chart: Any
+    rows: list[Row] | None = None
+
+
+def draw(run: Run, verb: str, result: Any, name: str, prefix: str = "") -> list[str]:
+    """Draw all registered figures of a verb into the run directory; return their paths relative to it.
+
+    Parameters
+    ----------
+    run
+        The run; nothing is drawn if it has no directory.
+    verb
+        Name of the verb; the `figures` module of its package must have been imported.
+    result
+        The result to draw.
+    name
+        Name of the model, for titles.
+    prefix
+        Start of the file names, for runs with figures of several models.
+    """
+    if run.out is None:
+        return []
+    run.begin()
+    drawn = ((entry.name, entry.draw(result, name)) for entry in figures_of(verb))
+    return [save(one.chart, run, prefix + stem, one.rows) for stem, one in drawn if one is not None]
+
+
+def save(chart: Any, run: Run, name: str, rows: list[Row] | None = None) -> str:
+    """Write a figure into `figures/` of the run; return the path of its png relative to the run.
+
+    The files are a png, svg and pdf, the Vega-Lite specification for the page, and a csv file of the rows.
+    """
+    spec = to_json(chart.to_dict())  # the renderer reads strict JSON, without NaN
+    versions = {**pictures(spec), SPEC: spec.encode()}
+    if rows is not None:
+        versions["csv"] = table(rows).encode()
+    for ending, content in versions.items():
+        with run.file(f"figures/{name}.{ending}") as file:
+            file.write(content)
+    return str(Path("figures") / f"{name}.png")
+
+
+def pictures(spec: str) -> dict[str, bytes]:
+    """Render a Vega-Lite specification as svg, pdf and png."""
+    import vl_convert
+
+    return {
+        "svg": vl_convert.vegalite_to_svg(spec).encode(),
+        "pdf": vl_convert.vegalite_to_pdf(spec),
+        "png": vl_convert.vegalite_to_png(spec, scale=2.0),
+    }
+
+
+def rows_in(spec: Any) -> list[Row]:
+    """Return the distinct data rows of a Vega-Lite specification, including those of its parts."""
+    found: dict[str, Row] = {}
+    for part in spec if isinstance(spec, list) else [spec]:
+        if not isinstance(part, dict):
+            continue
+        data = part.get("data")
+        rows = list(data.get("values", [])) if isinstance(data, dict) else []
+        for inner in ("layer", "hconcat", "vconcat", "concat", "spec"):
+            rows += rows_in(part.get(inner))
+        found |= {json.dumps(row, sort_keys=True): row for row in rows}
+    return list(found.values())
+
+
+def table(rows: list[Row]) -> str:
+    """Return rows as csv text, with the union of their keys as columns."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,136 @@
+"""The registry of figures, tables and sentences that features show on the page.
+
+A feature registers each with a decorator in its `figures` or `text` module. The verb then draws all its figures, and
+the page shows them with their captions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from raptor.render.tables import Table
+
+if TYPE_CHECKING:
+    from raptor.render.charts import Figure
+    from raptor.runtime.rundir import Record
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class FigureEntry:
+    """A figure of a verb.
+
+    Parameters
+    ----------
+    name, verb
+        Stem of its file names, and the verb that draws it.
+    draw
+        `draw(result, name)` returns a `Figure`, or None if there is nothing to draw; `name` is the model's name.
+    section
+        Section of the page; None for a figure that is only a file of the run.
+    caption
+        One or two sentences that explain the figure.
+    paper
+        Number of the corresponding figure in the paper, or None.
+    wide
+        Whether it takes the whole width of the page.
+    order
+        Position in its section: lower numbers come first, equal ones in the order of registration.
+    on_page
+        Whether the page draws it from the result; it is then no file of the run.
+    """
+
+    name: str
+    verb: str
+    draw: Callable[..., Figure | None]
+    section: str | None
+    caption: str
+    paper: str | None
+    wide: bool
+    order: int = 50
+    on_page: bool = False
+
+
+@dataclass(frozen=True)
+class PageEntry:
+    """A table, or sentences, that the page shows of each record of a verb.
+
+    Parameters
+    ----------
+    verb, section
+        Whose records, and the section of the page.
+    make
+        `make(record)` gives the table, or the sentences.
+    unless
+        A verb that shows the same better: where the page has a run of it, this is left out.
+    """
+
+    verb: str
+    section: str
+    make: Callable[[Record[Any]], Any]
+    unless: str | None = None
+
+
+FIGURES: dict[tuple[str, str], FigureEntry] = {}
+TABLES: list[PageEntry] = []
+SENTENCES: list[PageEntry] = []
+
+
+def figure(
+    verb: str,
+    name: str,
+    section: str | None,
+    caption: str,
+    paper: str | None = None,
+    wide: bool = False,
+    order: int = 50,
+    on_page: bool = False,
+) -> Callable[[Function], Function]:
+    """Register a function as a figure of a verb; see `FigureEntry`."""
+
+    def register(draw: Function) -> Function:
+        FIGURES[verb, name] = FigureEntry(name, verb, draw, section, caption, paper, wide, order, on_page)
+        return draw
+
+    return register
+
+
+def page_table(verb: str, section: str, unless: str | None = None) -> Callable[[Function], Function]:
+    """Register a function from a record to a `Table` (or None); tables with one title become one table of all runs."""
+
+    def register(make: Function) -> Function:
+        TABLES.append(PageEntry(verb, section, make, unless))
+        return make
+
+    return register
+
+
+def page_sentences(verb: str, section: str, unless: str | None = None) -> Callable[[Function], Function]:
+    """Register a function from a record to sentences: each is text, or a tuple of texts and `Number`s.
+
+    Besides the sections of figures, `answer` is the paragraph at the top, and `refuted` lists what did not hold.
+    """
+
+    def register(make: Function) -> Function:
+        SENTENCES.append(PageEntry(verb, section, make, unless))
+        return make
+
+    return register
+
+
+def figures_of(verb: str, on_page: bool = False) -> list[FigureEntry]:
+    """Return the figures that a verb draws in a run, or that the page draws, in the order of registration."""
+    return [entry for (of, _), entry in FIGURES.items() if of == verb and entry.on_page == on_page]
+
+
+def merged(tables: Iterable[Table]) -> list[Table]:
+    """Merge tables with the same title and columns."""
+    joined: dict[tuple[str, tuple[str, ...]], Table] = {}
+    for table in tables:
+        before = joined.get((table.title, table.columns))
+        rows = table.rows if before is None else (*before.rows, *table.rows)
+        joined[table.title, table.columns] = Table(table.title, table.columns, rows)
+    return list(joined.values())

@@ -1,0 +1,26 @@
+"""`raptor report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from raptor.core.options import Option
+from raptor.reporting.result import ReportResult
+from raptor.runtime.options import RunOptions
+from raptor.runtime.rundir import Record, Run
+from raptor.runtime.verbs import PAGE, verb
+
+Runs = Annotated[list[Path], Option("Directories that other verbs wrote with --out.", positional=True, metavar="RUN")]
+
+
+@verb(PAGE, "reporting.result:ReportResult", name="report")
+def report_command(runs: Runs, *, run_options: RunOptions) -> Record[ReportResult]:
+    """Write one page from run directories. --out names the file or its directory; report.html by default."""
+    from raptor.reporting.write import PAGE as NAME
+    from raptor.reporting.write import write_page
+
+    out = run_options.out or Path(NAME)
+    page = out if out.suffix == ".html" else out / NAME
+    with Run("report", {"runs": [str(run) for run in runs]}, None, run_options.seed) as run:
+        return run.record(ReportResult(str(page), write_page(runs, page)), images=0, layers=0)

@@ -1,0 +1,36 @@
+"""How to get the results of a page again: stages, commands, versions and machines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from raptor.render.tables import Number, Table
+from raptor.reporting.collect import Json, SavedRun, as_list
+
+
+def provenance(run: SavedRun) -> list[Table]:
+    """Return the stage, and the command with what it ran on; tables of several runs are joined by their titles."""
+    stage = (
+        run.name,
+        run.verb,
+        Number(_number(run, "seed"), "", "seed"),
+        Number(_number(run, "images"), ",", "images"),
+        Number(_number(run, "seconds"), ",.1f", "seconds"),
+    )
+    command = " ".join(["raptor", *map(str, as_list(run.config.get("command")) or [run.verb])])
+    machine = "; ".join(str(run.config[name]) for name in ("machine", "determinism") if run.config.get(name))
+    return [
+        Table("Stages", ("stage", "verb", "seed", "images", "seconds"), (stage,)),
+        Table("Commands", ("command", "versions", "machine"), ((command, _versions(run.config), machine),)),
+    ]
+
+
+def _number(run: SavedRun, key: str) -> float | None:
+    value: Any = run.result.get(key)
+    return value if isinstance(value, (int, float)) else None
+
+
+def _versions(config: Json) -> str:
+    versions = config.get("versions")
+    known = versions.items() if isinstance(versions, dict) else ()
+    return ", ".join(f"{name} {version}" for name, version in known if version)

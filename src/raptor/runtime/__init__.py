@@ -1,0 +1,1 @@
+"""Files, devices, processes, progress and optional imports."""

@@ -1,0 +1,162 @@
+"""Cost of a study, from a few steps on the device at hand."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from raptor.core.flow import trajectory_size
+from raptor.data.options import LoadOptions
+from raptor.distillation.cost import ROUNDS, Timed, calibrate, even_phases, time_steps
+from raptor.distillation.recipes import distillation_named
+from raptor.models.complexity import count_flops
+from raptor.models.load import load_model
+from raptor.models.surrogate import build_surrogate
+from raptor.models.vit import ViT
+from raptor.render.notebook import HtmlRepr
+from raptor.runtime.options import RunOptions
+from raptor.runtime.random_state import preserve_random_state
+from raptor.studies.jobs import Cost
+from raptor.studies.models import MUON_LR, vit_of
+from raptor.studies.options import StudyOptions
+from raptor.studies.registry import find_study
+from raptor.studies.setting import StudySetting
+from raptor.studies.size import Scale
+from raptor.studies.study import scale_of, setting_of
+from raptor.training.config import TrainConfig, build_optimizers
+
+K = 3  # the cost of a step hardly depends on it
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What the estimate is made from.
+
+    Parameters
+    ----------
+    batch_size, rounds
+        Images of a step, and number of steps that were timed.
+    """
+
+    batch_size: int
+    rounds: int
+
+
+@dataclass(frozen=True)
+class StudyPlan(HtmlRepr):
+    """Cost of all jobs of a study, as if none had a result yet.
+
+    Parameters
+    ----------
+    study, size, data
+        The study, the name of its size, and the images.
+    teachers, students
+        How many of each it trains; teachers that other studies share are counted.
+    device
+        Device on which steps were timed.
+    flops, seconds
+        Operations of all trainings, and estimated time on this device.
+    disk
+        Bytes of the states of every teacher that has students, while the study runs.
+    calibration
+        What the estimate is made from.
+    """
+
+    study: str
+    size: str
+    data: str
+    teachers: int
+    students: int
+    device: str
+    flops: float
+    seconds: float
+    disk: int
+    calibration: Calibration
+
+
+def plan_study(
+    name: str, options: StudyOptions, loading: LoadOptions, run_options: RunOptions
+) -> tuple[StudyPlan, int]:
+    """Estimate the cost of all jobs of a study; return it with the number of layers of its models."""
+    study = find_study(name)
+    scale = scale_of(options, run_options, batch=False)  # --batch-size is that of the steps that are timed
+    setting = setting_of(name, options.data, scale, Path(), loading, run_options)
+    jobs = study.jobs(setting)
+    costs = [job.cost for job in jobs if job.cost is not None]
+    prices = {width: _price(setting, width, run_options.batch) for width in {cost.width for cost in costs}}
+    teachers = {job.needs[0] for job in jobs if job.cost is not None and job.cost.student_images}
+    plan = StudyPlan(
+        study=name,
+        size=options.size,
+        data=options.data,
+        teachers=sum(cost.teacher_images > 0 for cost in costs),
+        students=sum(cost.student_images > 0 for cost in costs),
+        device=setting.device,
+        flops=sum(prices[cost.width].flops(cost) for cost in costs),
+        seconds=sum(prices[cost.width].seconds(cost, scale) for cost in costs),
+        disk=len(teachers) * (scale.student_images or 0) * max(price.states for price in prices.values()),
+        calibration=Calibration(run_options.batch, ROUNDS),
+    )
+    return plan, scale.depth
+
+
+@dataclass(frozen=True)
+class _Price:
+    """Cost of one model.
+
+    Parameters
+    ----------
+    teacher_flops, student_flops
+        Operations of training on one image.
+    states
+        Bytes of the states of one image.
+    teacher, student, batch
+        Seconds of a training step, and its number of images.
+    """
+
+    teacher_flops: float
+    student_flops: float
+    states: int
+    teacher: Timed
+    student: Timed
+    batch: int
+
+    def flops(self, cost: Cost) -> float:
+        return cost.teacher_images * self.teacher_flops + cost.student_images * self.student_flops
+
+    def seconds(self, cost: Cost, size: Scale) -> float:
+        parts = (
+            (cost.teacher_images, size.teacher_batch, self.teacher),
+            (cost.student_images, size.student_batch, self.student),
+        )
+        return sum(images * (timed.passes / self.batch + timed.optimizer / own) for images, own, timed in parts)
+
+
+@preserve_random_state()
+def _price(setting: StudySetting, width: int, batch: int) -> _Price:
+    torch.manual_seed(0)
+    model = ViT(vit_of(setting, width))
+    teacher = load_model(model, device=setting.device)
+    pixels = torch.randn(batch, 3, *teacher.image_size, device=teacher.device)
+    label = torch.zeros(batch, dtype=torch.long, device=teacher.device)
+    chosen = distillation_named("default")
+    surrogate = build_surrogate(teacher, even_phases(teacher.depth, K), chosen.kind, **chosen.block)
+    one = {name: count_flops(flow, pixels[:1]) for name, flow in (("student", surrogate), ("teacher", teacher))}
+    student, _ = calibrate(teacher, surrogate.raptor, pixels, chosen)
+    trained = copy.deepcopy(model).requires_grad_(True).to(teacher.device)
+    optimizers = build_optimizers(trained, TrainConfig(1, batch, muon_lr=MUON_LR))
+    live = setting.size.student_images is None
+    return _Price(
+        teacher_flops=3 * one["teacher"],
+        student_flops=3 * one["student"] + one["teacher"] * live,
+        states=2 * trajectory_size(teacher),
+        teacher=time_steps(
+            trained, lambda: cross_entropy(trained(pixels), label).backward(), optimizers, teacher.device
+        ),
+        student=student,
+        batch=batch,
+    )

@@ -1,0 +1,37 @@
+"""Options of `raptor study`."""
+
+from __future__ import annotations
+
+import pkgutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from raptor.core.options import Option
+from raptor.studies.size import SIZES
+
+# Names of the studies that come with raptor: those of the modules, which need torch and are not imported here.
+STUDY_NAMES = tuple(
+    module.name.replace("_", "-") for module in pkgutil.iter_modules([str(Path(__file__).parent / "experiments")])
+)
+
+
+@dataclass(frozen=True)
+class StudyOptions:
+    """What a study is run on, and at what size.
+
+    Parameters
+    ----------
+    data
+        Labelled images with a train and a test split: `scenes`, a folder, parquet files or a dataset id.
+    size
+        `smoke` (for tests), `laptop` (two cores, an hour) or `paper` (a cluster).
+    resume
+        Continue a study that the directory already has; jobs that have a result are not repeated.
+    """
+
+    data: Annotated[str, Option("Labelled images with a train and a test split.")] = "scenes"
+    size: Annotated[str, Option(f"Size of models and trainings: {', '.join(SIZES)}.")] = "laptop"
+    resume: Annotated[
+        bool, Option("Continue the study in --out; finished jobs are not repeated.", flags=("--resume",))
+    ] = False

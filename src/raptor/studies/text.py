@@ -1,0 +1,78 @@
+"""What `raptor study` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import singledispatch
+from typing import Any
+
+from raptor.core.serialize import to_plain
+from raptor.render.registry import page_sentences, page_table
+from raptor.render.tables import HELD, Part, Table, file_lines
+from raptor.runtime.rundir import Record
+from raptor.studies.cost import StudyPlan
+from raptor.studies.study import StudyResult
+
+
+def show_study(record: Record[StudyResult[Any]] | Record[StudyPlan]) -> Iterator[Part]:
+    """Yield the summary, the claim and failed jobs; of a plan, its cost."""
+    if isinstance(record.result, StudyPlan):
+        yield from notebook(record.result)
+        return
+    yield from _parts(record.result, f", n = {record.images:,} held-out images")
+    yield from file_lines(record)
+
+
+@singledispatch
+def notebook(result: Any) -> Iterator[Part]:
+    """Yield what a notebook shows of a study or of its plan."""
+    raise TypeError(f"not a result of a study: {type(result).__name__}")
+
+
+@notebook.register
+def _study(result: StudyResult) -> Iterator[Part]:  # a class to dispatch on
+    yield from _parts(result)
+
+
+@notebook.register
+def _plan(result: StudyPlan) -> Iterator[Part]:
+    rows = (
+        ("trains", f"{result.teachers} teachers, {result.students} students"),
+        ("FLOPs", f"{result.flops:.3g}"),
+        ("time", f"{result.seconds / 3600:,.1f} hours on {result.device}"),
+        ("disk", f"{result.disk / 1e9:,.2f} GB of states while it runs"),
+    )
+    yield Table(f"{result.study} ({result.size}) on {result.data}", (), rows)
+
+
+def _parts(result: StudyResult[Any], images: str = "") -> Iterator[Part]:
+    if rows := [_cells(row) for row in result.summary]:
+        columns = tuple(name.replace("_", " ") for name in rows[0])
+        title = f"{result.study} ({result.size.name}){images}"
+        yield Table(title, columns, tuple(tuple(row.values()) for row in rows), drop_columns=True)
+    claim = result.claim
+    yield f"The paper: {claim.text}. Result here: {HELD[claim.held]} ({claim.evidence})"
+    for job in result.jobs:
+        if job.failed is not None:
+            yield f"failed: {job.job} ({job.failed})"
+
+
+def _cells(row: Any) -> dict[str, str]:
+    """Return a row of the summary without lists and mappings, as text."""
+    plain = {name: value for name, value in to_plain(row).items() if not isinstance(value, (list, dict))}
+    return {name: f"{value:.4f}" if isinstance(value, float) else str(value) for name, value in plain.items()}
+
+
+@page_table("study", "studies")
+def claims(record: Record[StudyResult[Any]]) -> Table:
+    """Return the study's claim and whether it holds."""
+    result, claim = record.result, record.result.claim
+    row = (result.study, claim.text, HELD[claim.held], claim.evidence)
+    return Table("Studies", ("study", "claim", "here", "evidence"), (row,))
+
+
+@page_sentences("study", "refuted")
+def refuted(record: Record[StudyResult[Any]]) -> list[str]:
+    """Return the study's claim where it does not hold."""
+    claim = record.result.claim
+    return [f"The paper: {claim.text}. Not here: {claim.evidence}."] if claim.held is False else []
