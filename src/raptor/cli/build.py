@@ -29,6 +29,8 @@ def command_of(verb: Verb) -> Callable[..., None]:
     own = [_Parameter(name, hints[name], one.default) for name, one in parameters.items() if name not in groups]
     shared = {name: _fields_of(group) for name, group in groups.items()}
     every = [*own, *(one for group in shared.values() for one in group)]
+    for one in every:
+        one.option = dataclasses.replace(one.option, help=verb.help.get(one.name, one.option.help))
 
     def command(**given: Any) -> None:
         values = {one.name: one.value(given) for one in every}
@@ -90,7 +92,7 @@ class _Parameter:
             how = typer.Argument(help=option.help, metavar=option.metavar or self.name.upper())
         else:
             how = typer.Option(*(option.flags or (self.flag,)), help=option.help, min=option.min, max=option.max,
-                               metavar=option.metavar)  # fmt: skip
+                               metavar=option.metavar, hidden=option.help is None)  # fmt: skip
         own = _keyword(self.name, Annotated[kind, how], inspect.Parameter.empty if self.required else shown)
         if not option.aliases:
             return [own]

@@ -13,9 +13,12 @@ if TYPE_CHECKING:
     from raptor.cli.doctor import DoctorResult
 
 
-@verb(START, "cli.doctor:DoctorResult", fails=lambda record: not record.result.ok)
+NO_IMAGES = {"batch_size": None, "images": None, "image_size": None}
+
+
+@verb(START, "cli.doctor:DoctorResult", fails=lambda record: not record.result.ok, help=NO_IMAGES)
 def doctor(*, run_options: RunOptions) -> Record[DoctorResult]:
-    """Show versions and devices, and check that the chosen device computes the same numbers as the CPU."""
+    """Show versions and devices, and check that the chosen device and the CPU give the same numbers."""
     from raptor.cli.doctor import IMAGES, LAYERS, examine
 
     with Run("doctor", run_options.config(), run_options.out, run_options.seed) as run:
@@ -23,9 +26,12 @@ def doctor(*, run_options: RunOptions) -> Record[DoctorResult]:
         return run.record(result, images=IMAGES, layers=len(LAYERS))
 
 
-@verb(RESEARCH, "benchmarks.run:BenchResult", fails=lambda record: not record.result.ok)
+@verb(
+    RESEARCH, "benchmarks.run:BenchResult", fails=lambda record: not record.result.ok,
+    help={**NO_IMAGES, "seed": None, "device": None},
+)  # fmt: skip
 def bench(*, run_options: RunOptions) -> Record[BenchResult]:
-    """Run the benchmarks; each is a ratio of two run times or memory peaks with a limit. Exit 1 if one is exceeded."""
+    """Run the benchmarks, and compare each result with its limit; the exit code is 1 if any is over its limit."""
     from raptor.benchmarks.run import run_benchmarks
 
     with Run("bench", run_options.config(), run_options.out, run_options.seed) as run:

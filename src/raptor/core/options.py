@@ -31,7 +31,7 @@ class Option:
     Parameters
     ----------
     help
-        What the option does, in one self-contained sentence.
+        What the option does, in one self-contained sentence; None hides the option.
     flags
         Names such as `--json` or `--flip/--no-flip`; by default made from the field's name.
     aliases
@@ -46,7 +46,7 @@ class Option:
         Whether it is an argument instead of an option.
     """
 
-    help: str
+    help: str | None
     flags: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     min: float | None = None

@@ -27,18 +27,25 @@ if TYPE_CHECKING:
     from raptor.models.teachers.teacher import Teacher
 
 
-@verb(SURROGATE, "distillation.result:DistillResult", name="distill")
+@verb(
+    SURROGATE, "distillation.result:DistillResult", name="distill",
+    help={
+        "out": "Directory for the surrogate, its checkpoints and its results.",
+        "batch_size": "Images per training step; 64 by default.",
+        "images": "Number of training images; all by default.",
+    },
+)  # fmt: skip
 def distill_command(
     model: Model,
     data: Data = None,
     k: Annotated[
-        int | str | None, Option("Number of phases, found by similarity; auto chooses it.", parse=parse_k)
+        int | str | None, Option("Number of blocks; raptor then finds the phases. auto also chooses the number.", parse=parse_k)
     ] = None,
-    phases: Annotated[str | None, Option("Lengths of the phases, such as 7-3-2, in place of --k.")] = None,
+    phases: Annotated[str | None, Option("Layers of each phase, such as 7-3-2; use it in place of --k.")] = None,
     eval_data: EvalData = None,
     eval_images: Annotated[int, Option("Number of evaluation images.", min=2)] = 1000,
     cache: Annotated[
-        Path | None, Option("Directory for the teacher's states in half precision; by default none are stored.")
+        Path | None, Option("Directory that stores the teacher's states (float16) for later runs; by default none are stored.")
     ] = None,
     weights: Weights = None,
     head: Head = None,
@@ -48,7 +55,7 @@ def distill_command(
     loading: LoadOptions,
     run_options: RunOptions,
 ) -> Record[DistillResult] | None:
-    """Train a surrogate: a few weight-tied blocks that reproduce the model's trajectory; --out DIR is then a MODEL."""
+    """Train a surrogate: a few weight-tied blocks that reproduce the states of the model at every layer."""
     from raptor.data.load import HELD_OUT, data_for, parse_source, training_split
     from raptor.distillation import figures  # noqa: F401 (registers them)
     from raptor.distillation.activation_cache import open_states
@@ -182,11 +189,11 @@ def _find_phases(
     return find_phases(teacher, batches, k=k, seed=run_options.seed).phases
 
 
-@verb(SURROGATE, "distillation.cost:PlanResult", name="plan")
+@verb(SURROGATE, "distillation.cost:PlanResult", name="plan", help={"images": None})
 def plan_command(
     model: Model, weights: Weights = None, *, options: PlanOptions, run_options: RunOptions
 ) -> Record[PlanResult]:
-    """Run a few training steps, and estimate the operations, time, memory and disk of a full distillation from them."""
+    """Estimate the time, memory and disk that a full distillation needs, from a few timed training steps."""
     from raptor.distillation.cost import plan
     from raptor.models.load import load_model
 
@@ -197,17 +204,23 @@ def plan_command(
         return run.record(plan(teacher, options), images=0, layers=teacher.depth, about={"model": teacher.name})
 
 
-@verb(SURROGATE, "distillation.export:ExportResult", name="export")
+@verb(
+    SURROGATE, "distillation.export:ExportResult", name="export",
+    help={
+        "out": "Directory for the exported model (required).",
+        "seed": None, "device": None, "batch_size": None, "images": None,
+    },
+)  # fmt: skip
 def export_command(
     surrogate: Annotated[
-        str, Option("Surrogate or any other model to write, named as MODEL is in the other verbs.", positional=True)
+        str, Option("Surrogate, or any other model: a directory, a hub id or scenes.", positional=True)
     ],
     weights: Weights = None,
     *,
     options: ExportOptions,
     run_options: RunOptions,
 ) -> Record[ExportResult]:
-    """Write a surrogate for another runtime into --out, and compare its output with the original's."""
+    """Convert a surrogate to ONNX or torch.export, and check that its output is unchanged."""
     from raptor.distillation.export import check_format, export
     from raptor.models.load import load_model
 

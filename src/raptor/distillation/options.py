@@ -15,7 +15,7 @@ STEPS = 2000
 BATCH_SIZE = 64  # of the paper, and of the script that its authors released
 
 Recipe = Annotated[
-    str, Option("Training recipe: default (ours), paper (as the paper states it) or released (of the authors' code).")
+    str, Option("Hyper-parameters: default (ours), paper (those in the paper) or released (those in the authors' code).")
 ]
 
 
@@ -53,37 +53,38 @@ class DistillOptions:
     """
 
     recipe: Recipe = "default"
-    steps: Annotated[int, Option("Optimiser steps of each of the two stages.", min=1)] = STEPS
+    steps: Annotated[int, Option("Optimiser steps per stage. Stage 1 trains each block alone, stage 2 all blocks together.", min=1)] = STEPS
     lr: Annotated[float | None, Option("Peak learning rate of AdamW; the recipe's by default.")] = None
     muon_lr: Annotated[
         float | None,
-        Option("Peak learning rate of Muon, which trains matrices; 0 trains everything with AdamW."),
+        Option("Peak learning rate of Muon, for weight matrices; 0 uses AdamW for them. The recipe's by default."),
     ] = None
     kind: Annotated[
-        str | None, Option("Kind of the tied blocks: teacher, swiglu or gelu; the recipe's by default.")
+        str | None, Option("Architecture of the blocks: teacher (like the teacher's), swiglu (the paper's) or gelu (a standard ViT "
+                    "block); the recipe's by default.")
     ] = None
     relax_rank: Annotated[
-        int, Option("Rank of a low-rank correction of the tied weights for each layer; 0 for none.", min=0)
+        int, Option("Rank of a low-rank weight correction per layer, which relaxes the tying; 0 for none.", min=0)
     ] = 0
     untied: Annotated[
         bool,
-        Option("Control experiment: apply each block once, which gives a network of k layers.", flags=("--untied",)),
+        Option("Control experiment: train a network of k layers, each applied once.", flags=("--untied",)),
     ] = False
     precision: Annotated[
         str,
-        Option("Mixed precision of matrix products: bf16 or fp16; no computes them in the precision of the weights."),
+        Option("Mixed precision: bf16, fp16 or no."),
     ] = "no"
     gradient_accumulation_steps: Annotated[
-        int, Option("Parts of a batch that are computed one after another, to fit into memory.",
+        int, Option("Split each batch into this many parts, to save memory.",
                     aliases=("--accumulate",), min=1)
     ] = 1  # fmt: skip
     gradient_checkpointing: Annotated[
-        bool, Option("Compute activations again for the gradient: less memory, a third more time.",
+        bool, Option("Recompute activations in the backward pass: less memory, about a third more time.",
                      flags=("--gradient-checkpointing",), aliases=("--recompute",))
     ] = False  # fmt: skip
     track: Annotated[
         tuple[str, ...],
-        Option("Trackers to log to, besides metrics.jsonl: tensorboard,wandb.",
+        Option("Also log to tensorboard or wandb, or both: tensorboard,wandb.",
                parse=lambda text, name: tuple(text.split(","))),
     ] = ()  # fmt: skip
     batch_size: int | None = None
@@ -142,9 +143,9 @@ class PlanOptions:
     """
 
     dataset_size: Annotated[int, Option("Number of training images.", min=1)]
-    k: Annotated[int, Option("Number of phases.", min=1)] = 3
-    devices: Annotated[int, Option("Number of devices like the one at hand.", min=1)] = 1
-    epochs: Annotated[float, Option("Passes over the images in each of the two stages.", min=0)] = 20.0
+    k: Annotated[int, Option("Number of blocks.", min=1)] = 3
+    devices: Annotated[int, Option("Number of devices to plan for, each as fast as this one.", min=1)] = 1
+    epochs: Annotated[float, Option("Passes over the images per stage; a distillation has two stages.", min=0)] = 20.0
     recipe: Recipe = "default"
     batch_size: int = 32
 
@@ -159,4 +160,4 @@ class ExportOptions:
         `torch-export` or `onnx`.
     """
 
-    format: Annotated[str, Option("torch-export or onnx.")] = "torch-export"
+    format: Annotated[str, Option("File format: torch-export or onnx.")] = "torch-export"

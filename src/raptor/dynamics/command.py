@@ -23,7 +23,10 @@ def _as_typed(text: str, name: str) -> str:
     return text
 
 
-@verb(MEASURE, "dynamics.result:DynamicsResult", name="dynamics")
+@verb(
+    MEASURE, "dynamics.result:DynamicsResult", name="dynamics",
+    help={"images": f"Number of images to read from --data; {DEFAULT_IMAGES} by default."},
+)  # fmt: skip
 def dynamics_command(
     model: Model,
     data: Data = None,
@@ -31,8 +34,7 @@ def dynamics_command(
         str | int,
         Option(
             (
-                "Lengths of the phases, such as 7-3-2. auto uses the phases of a surrogate as it was "
-                "built, and finds phases for any other model."
+                "Layers of each phase, such as 7-3-2. auto finds them; a surrogate has its phases already."
             ),
             parse=_as_typed,
         ),
@@ -45,7 +47,7 @@ def dynamics_command(
     loading: LoadOptions,
     run_options: RunOptions,
 ) -> Record[DynamicsResult]:
-    """Measure depth as a dynamical system on the sphere: convergence, speed, ranks, DMD, basins and sensitivity."""
+    """Analyse depth as a dynamical system: convergence, speed, rank of updates, DMD, sensitivity."""
     from raptor.core.phases import Phases
     from raptor.data.load import data_for
     from raptor.dynamics import figures  # noqa: F401 (registers them)

@@ -17,21 +17,24 @@ if TYPE_CHECKING:
 DEFAULT_IMAGES = 5000
 
 
-@verb(MEASURE, "evaluation.evaluate:FidelityResult", name="fidelity")
+@verb(
+    MEASURE, "evaluation.evaluate:FidelityResult", name="fidelity",
+    help={"images": f"Number of images to read from --data; {DEFAULT_IMAGES} by default."},
+)  # fmt: skip
 def fidelity_command(
     surrogate: Annotated[
         str, Option("Surrogate: a directory that distill wrote, scenes:k2 or scenes:k3.", positional=True)
     ],
     data: Data = None,
     teacher: Annotated[
-        str | None, Option("Teacher of the surrogate, where it cannot be loaded by the name that it was saved with.")
+        str | None, Option("Teacher of the surrogate; by default the one that it was distilled from.")
     ] = None,
     weights: Weights = None,
     *,
     loading: LoadOptions,
     run_options: RunOptions,
 ) -> Record[FidelityResult]:
-    """Measure how close a surrogate is to its teacher by layer, its accuracy, and its cost."""
+    """Measure a surrogate against its teacher: error at every layer, accuracy, parameters and speed."""
     from raptor.data.load import HELD_OUT, data_for, parse_source
     from raptor.evaluation import figures  # noqa: F401 (registers them)
     from raptor.evaluation.evaluate import fidelity

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 DEFAULT_IMAGES = 1000
 
 
-@verb(MODEL, "inspection.inspect:InspectResult", name="inspect")
+@verb(
+    MODEL, "inspection.inspect:InspectResult", name="inspect",
+    help={"images": f"Number of images to read from --data; {DEFAULT_IMAGES} by default."},
+)  # fmt: skip
 def inspect_command(
     model: Model,
     data: Data = None,
@@ -26,7 +29,7 @@ def inspect_command(
     loading: LoadOptions,
     run_options: RunOptions,
 ) -> Record[InspectResult]:
-    """Show a model's layers, tokens, cost and preprocessing; with --data also the norms of its tokens by layer."""
+    """Show a model's layers, tokens, cost and preprocessing. With --data, also show token norms by layer."""
     from raptor.data.load import default_data
     from raptor.dynamics.geometry import layer_norms
     from raptor.inspection import figures  # noqa: F401 (registers them)

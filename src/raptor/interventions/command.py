@@ -17,10 +17,13 @@ if TYPE_CHECKING:
 DEFAULT_IMAGES = 500
 
 
-@verb(MEASURE, "interventions.intervene:InterveneResult", name="intervene")
+@verb(
+    MEASURE, "interventions.intervene:InterveneResult", name="intervene",
+    help={"images": f"Number of images to read from --data; {DEFAULT_IMAGES} by default."},
+)  # fmt: skip
 def intervene_command(
     model: Model,
-    phases: Annotated[str, Option("Number of layers of each phase, such as 7-3-2.")],
+    phases: Annotated[str, Option("Layers of each phase, such as 7-3-2.")],
     data: Data = None,
     weights: Weights = None,
     head: Head = None,
@@ -29,7 +32,7 @@ def intervene_command(
     loading: LoadOptions,
     run_options: RunOptions,
 ) -> Record[InterveneResult]:
-    """Replace, interchange, skip or repeat layers, within phases and across phases; the model is not changed."""
+    """Replace, swap, skip or repeat layers of a model, and measure what that does to its output."""
     from raptor.core.phases import as_phases
     from raptor.data.load import data_for
     from raptor.interventions import figures  # noqa: F401 (registers them)

@@ -22,7 +22,8 @@ class InterveneOptions:
     most: Annotated[
         int,
         Option(
-            "Maximum number of changed models per experiment: this many within phases, and this many across phases.",
+            "Maximum number of layer changes per experiment, drawn at random: this many within phases and this many "
+            "across phases.",
             min=1,
         ),
     ] = 8

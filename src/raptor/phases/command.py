@@ -19,15 +19,19 @@ if TYPE_CHECKING:
 
 Models = Annotated[
     list[str] | None,
-    Option("One model, or several to compare; see `raptor inspect --help`.", positional=True, metavar="MODEL"),
+    Option("One model, or several to compare: scenes, scenes:k2, scenes:k3, a hub id, a directory, timm:NAME, or "
+           "dinov2:ARCH with --weights.", positional=True, metavar="MODEL"),
 ]
-MatrixFile = Annotated[Path | None, Option("Csv file of a similarity matrix of the layers 1..L, in place of a model.")]
+MatrixFile = Annotated[Path | None, Option("CSV file with a layer-by-layer similarity matrix, to use in place of a model.")]
 Distance = Annotated[
-    bool, Option("The file of --matrix holds distances, one minus the similarity.", flags=("--distance",))
+    bool, Option("The --matrix file holds distances (1 - similarity).", flags=("--distance",))
 ]
 
 
-@verb(MODEL, "phases.comparison:AnyPhasesResult", name="phases")
+@verb(
+    MODEL, "phases.comparison:AnyPhasesResult", name="phases",
+    help={"images": f"Number of images to read from --data; {DEFAULT_IMAGES} by default."},
+)  # fmt: skip
 def phases_command(
     models: Models = None,
     data: Data = None,
@@ -39,7 +43,7 @@ def phases_command(
     loading: LoadOptions,
     run_options: RunOptions,
 ) -> Record[AnyPhasesResult]:
-    """Find the phases of depth: how many, where, how certain, and whether they are phases or a drift."""
+    """Group the layers into phases: how many, where they begin, and how certain that is."""
     if (matrix is None) == (not models):
         raise OptionError("give either a MODEL, or a matrix with --matrix FILE")
     if matrix is None and distance:

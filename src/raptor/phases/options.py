@@ -40,14 +40,14 @@ class PhasesOptions:
         Minimum number of layers in a phase.
     """
 
-    k: Annotated[int | str, Option("Number of phases, or auto.", parse=parse_k)] = AUTO
+    k: Annotated[int | str, Option("Number of phases; auto lets raptor choose it.", parse=parse_k)] = AUTO
     group: Annotated[
-        str, Option("Tokens whose similarity is partitioned: all, cls, patch, register or cls+mean-patch.")
+        str, Option("Tokens that similarity is computed from: all, cls, patch, register or cls+mean-patch.")
     ] = "all"
     objective: Annotated[
         str,
         Option(
-            "Value of a partition: "
+            "How a partition into phases is scored: "
             + "; ".join(f"{name} ({objective.summary})" for name, objective in OBJECTIVES.items())
             + "."
         ),
@@ -55,8 +55,8 @@ class PhasesOptions:
     solver: Annotated[
         str,
         Option(
-            "Search: dp (exact), exhaustive (all partitions) or recursive (with "
-            "--objective cut, the method of the authors' code)."
+            "How the best partition is found: dp (dynamic programming, exact), exhaustive (tries all) or recursive "
+            "(splits in two repeatedly; the authors' code does this with --objective cut)."
         ),
     ] = "dp"
     min_length: Annotated[int, Option("Minimum number of layers in a phase.", min=1)] = 2

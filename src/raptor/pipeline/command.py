@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from raptor.pipeline.result import PipelineResult
 
 
-@verb(PAGE, "pipeline.result:PipelineResult", name="run")
+@verb(
+    PAGE, "pipeline.result:PipelineResult", name="run",
+    help={
+        "out": "Directory for the report page, and for one directory per measurement (required).",
+        "images": "Number of images per measurement; the preset's by default.",
+        "batch_size": "Images per batch; 32 by default, and the preset's for training.",
+    },
+)  # fmt: skip
 def run_command(
     model: Model,
     data: Data = None,
@@ -26,15 +33,21 @@ def run_command(
     loading: LoadOptions,
     run_options: RunOptions,
 ) -> Record[PipelineResult]:
-    """Run the whole pipeline from a model and images to one page; stages that have a result are skipped."""
+    """Run all measurements on a model and write one report page. A run that was interrupted is continued."""
     from raptor.pipeline.run import run_pipeline
 
     return run_pipeline(model, data, options, weights, loading, run_options)
 
 
-@verb(START, "pipeline.result:PipelineResult")
+@verb(
+    START, "pipeline.result:PipelineResult",
+    help={
+        "out": "Directory for the report page, and for one directory per measurement; runs/demo by default.",
+        "images": None, "batch_size": None, "image_size": None,
+    },
+)  # fmt: skip
 def demo(*, run_options: RunOptions) -> Record[PipelineResult]:
-    """Run the whole pipeline on the ViT that comes with raptor, in a few minutes: `run scenes --preset quick`."""
+    """Run all measurements on the bundled ViT and write a report page, in a few minutes."""
     from raptor.pipeline.run import run_pipeline
 
     run_options.warn()

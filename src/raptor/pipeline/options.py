@@ -24,9 +24,9 @@ class PipelineOptions:
         Surrogates to measure besides the one that is trained. For `scenes`, those that come with raptor by default.
     """
 
-    k: Annotated[int | str, Option("Number of phases, or auto.", parse=parse_k)] = AUTO
-    preset: Annotated[str, Option(f"How much is measured: {', '.join(PRESETS)}; quick takes minutes.")] = "standard"
+    k: Annotated[int | str, Option("Number of phases; auto lets raptor choose it.", parse=parse_k)] = AUTO
+    preset: Annotated[str, Option(f"Number of images and training steps: {', '.join(PRESETS)}. quick takes minutes, full hours.")] = "standard"
     surrogates: Annotated[
         list[str] | None,
-        Option("Surrogate to measure besides the one that is trained (repeatable).", flags=("--surrogate",)),
+        Option("Existing surrogate to measure too (repeatable); one more is always trained.", flags=("--surrogate",)),
     ] = None

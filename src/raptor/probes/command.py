@@ -19,22 +19,25 @@ if TYPE_CHECKING:
     from raptor.probes.table1_models import Distill
 
 
-@verb(MEASURE, "probes.results:ProbeReport", name="probe")
+@verb(
+    MEASURE, "probes.results:ProbeReport", name="probe",
+    help={"images": "Number of training images; all by default."},
+)  # fmt: skip
 def probe_command(
     model: Model,
     data: Data = None,
     task: Annotated[
         Sequence[str] | None,
         Option(
-            "Tasks: classify, segment, depth, or several separated by commas; by default all that the dataset has "
-            "annotations for.",
+            "One or several of classify, segment and depth, separated by commas; by default all that the dataset "
+            "has annotations for.",
             parse=parse_names,
         ),
     ] = None,
     eval_data: EvalData = None,
     eval_images: Annotated[
         int | None,
-        Option("Number of images to report on. Learning rates are selected on at most 500 other images.", min=1),
+        Option("Number of test images; the learning rate is chosen on at most 500 other images.", min=1),
     ] = None,
     seeds: Seeds = 3,
     fit: Fit = "own",
@@ -46,7 +49,7 @@ def probe_command(
     loading: LoadOptions,
     run_options: RunOptions,
 ) -> Record[ProbeReport]:
-    """Measure frozen features with linear probes for classification, segmentation or depth."""
+    """Train linear probes on frozen features: classification, segmentation or depth."""
     from raptor.data.load import data_for
     from raptor.data.train_val_test import load_train_val_test
     from raptor.errors import OptionError
@@ -86,7 +89,13 @@ def probe_command(
         )
 
 
-@verb(MEASURE, "probes.table1:Table1Result", name="table1")
+@verb(
+    MEASURE, "probes.table1:Table1Result", name="table1",
+    help={
+        "out": "Directory for result.json, figures/ and the surrogates that are distilled.",
+        "images": "Number of training images; all by default.",
+    },
+)  # fmt: skip
 def table1_command(
     model: Model,
     data: Data = None,
@@ -98,7 +107,7 @@ def table1_command(
     loading: LoadOptions,
     run_options: RunOptions,
 ) -> Record[Table1Result]:
-    """Make the paper's Table 1: linear probes of a teacher, its surrogates and controls, with the share recovered."""
+    """Reproduce the paper's Table 1: linear probes on a teacher and on its surrogates."""
     from raptor.data.load import data_for
     from raptor.models.load import load_model
     from raptor.probes import figures  # noqa: F401 (registers them)

@@ -16,22 +16,23 @@ SEEDS = (0, 1, 2)
 Lrs = Annotated[
     Sequence[float] | None,
     Option(
-        "Peak learning rates to choose from, such as 1e-3,1e-2; by default three or four around the paper's.",
+        "Learning rates to try, such as 1e-3,1e-2; the best on validation images is used. By default three or four "
+        "around the paper's.",
         parse=parse_numbers,
     ),
 ]
-Epochs = Annotated[float | None, Option("Passes over the training images; the paper's number by default.")]
-Seeds = Annotated[int | None, Option("Number of trainings of each head, with seeds from --seed on.", min=1)]
+Epochs = Annotated[float | None, Option("Passes over the training images; as in the paper by default.")]
+Seeds = Annotated[int | None, Option("Number of times each probe is trained, with seeds --seed, --seed + 1, ...", min=1)]
 Fit = Annotated[
     str,
     Option(
-        "How images get the model's input size: own (the model's own preprocessing), squash (resize the whole image) "
-        "or pad (not resized, padded to the input size)."
+        "How images are brought to the input size: own (the model's preprocessing), squash (resize without keeping "
+        "the aspect ratio) or pad (pad without resizing)."
     ),
 ]
 EigenCrop = Annotated[
     bool,
-    Option("Report depth on Eigen's crop of NYU Depth v2's 480x640 images.", flags=("--eigen-crop",)),
+    Option("Evaluate depth on the Eigen crop of NYU Depth v2 (480x640 images).", flags=("--eigen-crop",)),
 ]
 
 
@@ -61,12 +62,12 @@ class ProbeOptions:
     epochs: Epochs = None
     batch_size: int | None = None
     layer: Annotated[
-        int | None, Option("Layer whose states are read, 0 to the number of layers; by default the last.", min=0)
+        int | None, Option("Layer to probe, from 0 (the embedding); the last by default.", min=0)
     ] = None
     cache: Annotated[
-        Path | None, Option("Directory that keeps the features of the training images in half precision.")
+        Path | None, Option("Directory that stores the features of the training images (float16) for later runs.")
     ] = None
-    live: Annotated[bool, Option("Keep no features, and run the model on every training batch.", flags=("--live",))] = (
+    live: Annotated[bool, Option("Store no features; run the model again in every epoch.", flags=("--live",))] = (
         False
     )
 
@@ -116,8 +117,8 @@ class Table1Options:
         Sequence[int] | None,
         Option(
             (
-                "Numbers of blocks of the surrogates, such as 2,3,4; by default one surrogate for each "
-                "directory in --surrogates, or the bundled ones."
+                "Numbers of blocks, such as 2,3,4: one surrogate each. By default the surrogates of "
+                "--surrogates, or the bundled ones."
             ),
             parse=parse_counts,
         ),
@@ -125,18 +126,19 @@ class Table1Options:
     surrogates: Annotated[
         list[str] | None,
         Option(
-            "Directories of surrogates, separated by commas (repeatable); a k without "
-            "a directory is distilled into --out."
+            "Directories of finished surrogates, separated by commas (repeatable). If none has a number of blocks "
+            "in --k, it is distilled."
         ),
     ] = None
-    baseline: Annotated[str | None, Option("Smaller model to compare with.")] = None
+    baseline: Annotated[str | None, Option("A smaller model, as one more row of the table.")] = None
     untied: Annotated[
-        Sequence[int], Option("Numbers of blocks of untied controls to distill, such as 3.", parse=parse_counts)
+        Sequence[int], Option("Numbers of layers of untied controls to distill, such as 3; each layer is applied once.",
+                              parse=parse_counts)
     ] = ()
-    steps: Annotated[int, Option("Training steps of each stage, where a surrogate is distilled.", min=1)] = 1000
-    eval_data: Annotated[str | None, Option("Images to report on; the held-out split of --data by default.")] = None
+    steps: Annotated[int, Option("Training steps per stage for the surrogates that are distilled.", min=1)] = 1000
+    eval_data: Annotated[str | None, Option("Images to evaluate on; the held-out split of --data by default.")] = None
     eval_images: Annotated[
-        int, Option("Number of images to report on. Learning rates are selected on at most 500 other images.", min=1)
+        int, Option("Number of test images; the learning rate is chosen on at most 500 other images.", min=1)
     ] = 2000
     lrs: Lrs = None
     epochs: Epochs = None

@@ -11,12 +11,18 @@ from raptor.runtime.options import RunOptions
 from raptor.runtime.rundir import Record, Run
 from raptor.runtime.verbs import PAGE, verb
 
-Runs = Annotated[list[Path], Option("Directories that other verbs wrote with --out.", positional=True, metavar="RUN")]
+Runs = Annotated[list[Path], Option("Directories that other commands wrote with --out.", positional=True, metavar="RUN")]
 
 
-@verb(PAGE, "reporting.result:ReportResult", name="report")
+@verb(
+    PAGE, "reporting.result:ReportResult", name="report",
+    help={
+        "out": "Page to write, or a directory for it; report.html by default.",
+        "seed": None, "device": None, "batch_size": None, "images": None, "image_size": None,
+    },
+)  # fmt: skip
 def report_command(runs: Runs, *, run_options: RunOptions) -> Record[ReportResult]:
-    """Write one page from run directories. --out names the file or its directory; report.html by default."""
+    """Write one report page from the results of earlier commands."""
     from raptor.reporting.write import PAGE as NAME
     from raptor.reporting.write import write_page
 

@@ -31,7 +31,7 @@ Weights = Annotated[
     Path | None, Option("File with the model's weights: .safetensors, or .pth that holds only tensors.")
 ]
 Head = Annotated[Path | None, Option("File with the weight and bias of a linear classifier for the model.")]
-EvalData = Annotated[str | None, Option("Images to report on; the held-out split of --data by default.")]
+EvalData = Annotated[str | None, Option("Images to evaluate on; the held-out split of --data by default.")]
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,14 @@ class RunOptions:
     json: Annotated[bool, Option("Print the result as one JSON object on stdout.", flags=("--json",))] = False
     out: Annotated[
         Path | None,
-        Option("Where to write: a directory for config.json, result.json and figures/, or the page of `report`."),
+        Option("Directory for config.json, result.json and figures/; without it, nothing is written."),
     ] = None
     seed: Annotated[int, Option("Random seed.", min=0, max=2**31 - 1)] = 0
     device: Annotated[str, Option("Device to run on: auto, cpu, cuda or mps.")] = "auto"
-    batch_size: Annotated[int | None, Option("Images per batch; 32 by default, or the recipe's.", min=1)] = None
-    images: Annotated[int | None, Option("Number of images to read, for verbs that take --data.", min=1)] = None
+    batch_size: Annotated[int | None, Option("Images per batch; 32 by default.", min=1)] = None
+    images: Annotated[int | None, Option("Number of images to read from --data.", min=1)] = None
     image_size: Annotated[
-        str | None, Option("Image size in pixels, 224 or 480x640 (height x width); the model's own by default.")
+        str | None, Option("Image size in pixels, such as 224 or 480x640 (height x width); the model's own by default.")
     ] = None
     quiet: Annotated[bool, Option("Print only errors.", flags=("--quiet",))] = False
     debug: Annotated[bool, Option("Show the traceback of an error.", flags=("--debug",))] = False

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -51,6 +51,9 @@ class Verb:
         reads result.json as it.
     fails
         `fails(record)` returns whether the command exits with 1.
+    help
+        Help of shared options in this verb, by field name, in place of the usual text. None hides an option that the
+        verb accepts and does not use.
     """
 
     name: str
@@ -58,6 +61,7 @@ class Verb:
     function: Callable[..., Any]
     result: str
     fails: Callable[[Record[Any]], bool]
+    help: Mapping[str, str | None] = field(default_factory=dict)
 
     def result_type(self) -> Any:
         """Return the dataclass of the result, or a union of dataclasses."""
@@ -100,18 +104,19 @@ def verb(
     result: str,
     name: str | None = None,
     fails: Callable[[Record[Any]], bool] = lambda record: False,
+    help: Mapping[str, str | None] | None = None,
 ) -> Callable[[Function], Function]:
     """Register a function as a verb; the first paragraph of its docstring is its summary in help.
 
     Parameters
     ----------
-    section, result, name, fails
+    section, result, name, fails, help
         As in `Verb`; `name` is the function's name by default.
     """
 
     def register(function: Function) -> Function:
         own = name or function.__name__
-        VERBS[own] = Verb(own, section, function, result, fails)
+        VERBS[own] = Verb(own, section, function, result, fails, help or {})
         register_result(own, result)
         return function
 

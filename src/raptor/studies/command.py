@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from raptor.studies.study import StudyResult
 
 Name = Annotated[str, Option(f"Study: {', '.join(STUDY_NAMES)}; docs/studies.md describes them.", positional=True)]
-Plan = Annotated[bool, Option("Estimate the cost of the study on this device and train nothing.", flags=("--plan",))]
+Plan = Annotated[bool, Option("Only estimate the cost of the study on this device.", flags=("--plan",))]
 
 
 @verb(RESEARCH, "studies.study:StudyResult", name="study")
 def study_command(
     name: Name, plan: Plan = False, *, options: StudyOptions, loading: LoadOptions, run_options: RunOptions
 ) -> Record[StudyResult[Any]] | Record[StudyPlan]:
-    """Run a small-scale study: where phases come from, and what surrogates need."""
+    """Train many small ViTs and their surrogates to test one claim of the paper."""
     from raptor.studies import figures  # noqa: F401 (registers them)
     from raptor.studies.cost import plan_study
     from raptor.studies.study import run_study

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 from raptor.core.options import Option
-from raptor.studies.size import SIZES
 
 # Names of the studies that come with raptor: those of the modules, which need torch and are not imported here.
 STUDY_NAMES = tuple(
@@ -30,8 +29,8 @@ class StudyOptions:
         Continue a study that the directory already has; jobs that have a result are not repeated.
     """
 
-    data: Annotated[str, Option("Labelled images with a train and a test split.")] = "scenes"
-    size: Annotated[str, Option(f"Size of models and trainings: {', '.join(SIZES)}.")] = "laptop"
+    data: Annotated[str, Option("Labelled images with a train and a test split: scenes, a folder, parquet files or a dataset id.")] = "scenes"
+    size: Annotated[str, Option("Size of models and trainings: smoke (a quick test), laptop (about an hour) or paper (a cluster).")] = "laptop"
     resume: Annotated[
         bool, Option("Continue the study in --out; finished jobs are not repeated.", flags=("--resume",))
     ] = False

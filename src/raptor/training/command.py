@@ -17,7 +17,14 @@ if TYPE_CHECKING:
     from raptor.training.train import TrainResult
 
 
-@verb(MODEL, "training.train:TrainResult", name="train")
+@verb(
+    MODEL, "training.train:TrainResult", name="train",
+    help={
+        "out": "Directory for the model, its checkpoints and its results.",
+        "images": "Number of training images; all by default.",
+        "image_size": "Image size in pixels; 64 by default.",
+    },
+)  # fmt: skip
 def train_command(
     data: Annotated[str, Option("Labelled images to train on; DATA:SPLIT names a split, train by default.")],
     eval_data: EvalData = None,
@@ -28,7 +35,7 @@ def train_command(
     loading: LoadOptions,
     run_options: RunOptions,
 ) -> Record[TrainResult] | None:
-    """Train a ViT as a classifier on labelled images; --out DIR is then a MODEL of every other verb."""
+    """Train a small ViT on labelled images, for use as a MODEL in other commands."""
     from raptor.runtime.distributed import is_main_process
     from raptor.training.resuming import check_fresh
     from raptor.training.train import measure_training, prepare_training, run_training, to_config
