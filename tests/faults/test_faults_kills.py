@@ -60,14 +60,34 @@ def undisturbed(tmp_path_factory, trained) -> Callable[[str], Undisturbed]:
     return one
 
 
-def disturb(reference: Undisturbed, base: Path, number: int, kills: int) -> Tally:
-    """Kill a command at random moments, often enough; after a few times in one directory it may end there."""
-    chance, tally, folder, here = random.Random(f"{number} {kills}"), Tally(), base / "0", 0
+Wait = Callable[[Command, Path], bool]  # waits for the moment of a kill; returns whether the command still runs
+
+
+def random_moments(reference: Undisturbed, seed: str) -> Wait:
+    """Wait for a random part of the time that the command takes when nobody kills it."""
+    chance = random.Random(seed)
+    return lambda command, folder: command.runs(chance.uniform(0, reference.seconds))
+
+
+def next_checkpoint(command: Command, folder: Path) -> bool:
+    """Wait until the command has written one more checkpoint, on a machine of any speed."""
+
+    def written() -> list[tuple[str, int]]:
+        return [(path.name, path.stat().st_mtime_ns) for path in folder.rglob("*.pt")]
+
+    before = written()
+    command.until(lambda: written() != before)
+    return True
+
+
+def disturb(reference: Undisturbed, base: Path, number: int, kills: int, wait: Wait) -> Tally:
+    """Kill a command at certain moments, often enough; after a few times in one directory it may end there."""
+    tally, folder, here = Tally(), base / "0", 0
     for attempt in count(1):
         last = tally.killed == kills
         command = reference.start(folder)
         spared = last or here == IN_A_ROW
-        if not spared and command.runs(chance.uniform(0, reference.seconds)):
+        if not spared and wait(command, folder):
             command.process.kill() if number == signal.SIGKILL else command.process.terminate()
         code, said = command.end()
         assert "Traceback" not in said
@@ -97,7 +117,7 @@ def check(tally: Tally, kills: int) -> None:
 
 
 def test_killed_twice_a_training_ends_as_if_nothing_had_happened(undisturbed, tmp_path):
-    check(disturb(undisturbed("train"), tmp_path, signal.SIGKILL, 2), 2)
+    check(disturb(undisturbed("train"), tmp_path, signal.SIGKILL, 2, next_checkpoint), 2)
 
 
 @pytest.mark.long
@@ -105,7 +125,7 @@ def test_killed_twice_a_training_ends_as_if_nothing_had_happened(undisturbed, tm
 @pytest.mark.parametrize(("verb", "kills"), [("train", 12), ("distill", 8), ("study", 6), ("run", 3)])
 def test_killed_often_it_ends_as_if_nothing_had_happened(undisturbed, tmp_path, record_property, verb, kills, number):
     reference, began = undisturbed(verb), time.monotonic()
-    tally = disturb(reference, tmp_path, number, kills)
+    tally = disturb(reference, tmp_path, number, kills, random_moments(reference, f"{number} {kills}"))
     check(tally, kills)
     for name, value in (
         ("killed", tally.killed), ("directories", tally.equal), ("files left", tally.left),
