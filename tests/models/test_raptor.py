@@ -1,4 +1,4 @@
-"""Tied blocks: exact where nothing is tied, the same batched and looped, of the published size."""
+"""Tied blocks: exact where nothing is tied, scaled as the paper writes it, of the published size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import raptor
 from raptor.core.phases import Phases
 from raptor.errors import UnsupportedModelError
 from raptor.models.complexity import count_parameters
-from raptor.models.raptor import Gated, Raptor, SwiGLUBlock, TeacherBlock, output_projections
+from raptor.models.raptor import Gated, Raptor, SwiGLUBlock, TeacherBlock, find_output_projections
 from vits import FAMILIES, family, pixels
 
 
@@ -47,7 +47,7 @@ def test_both_branches_are_scaled_and_nothing_else(name):
         last.weight.zero_()
         last.bias[: 2 * teacher.width] = -1.0
         tokens = teacher.embed(pixels(32, 32))
-        torch.testing.assert_close(block(tokens, torch.ones(len(tokens))), tokens)
+        torch.testing.assert_close(block(tokens, 1), tokens)
 
 
 def blocks_of_both_kinds():
@@ -60,23 +60,30 @@ def blocks_of_both_kinds():
 
 
 @pytest.mark.parametrize("kind", ["swiglu", "gelu", "teacher"])
-def test_samples_at_different_layers_in_one_call_equal_calls_layer_by_layer(kind):
+def test_depth_scaling_multiplies_the_outputs_of_both_branches_and_of_the_block(kind):
+    # The same block with its factors on activations, as the paper writes it.
     block = scrambled(blocks_of_both_kinds()[kind])
     tokens = torch.randn(6, 21, 32, generator=torch.Generator().manual_seed(1))
-    target = torch.tensor([1.0, 2, 3, 1, 2, 3])
+    names = block.projections if kind == "teacher" else ("attn.proj", "mlp.2")
     with torch.no_grad():
-        together = block(tokens, target)
-        for layer in (1.0, 2.0, 3.0):
-            alone = block(tokens[target == layer], torch.full((2,), layer))
-            torch.testing.assert_close(together[target == layer], alone)
-    assert not torch.allclose(together[0], block(tokens[:1], torch.tensor([2.0]))[0], atol=1e-3)
+        attention, mlp, output = block.depth_scale(3)
+        ours, other = block(tokens, 3), block(tokens, 2)
+        block.depth_scale.t_proj[2].weight.zero_()
+        block.depth_scale.t_proj[2].bias.zero_()
+        within = block.called.block if kind == "teacher" else block
+        for name, factor in zip(names, (attention, mlp), strict=True):
+            linear = within.get_submodule(name)
+            linear.weight.mul_(factor.flatten()[:, None])
+            linear.bias.mul_(factor.flatten())
+        torch.testing.assert_close(ours, output * block(tokens, 1))
+    assert not torch.allclose(ours, other, atol=1e-3)
 
 
 @pytest.mark.parametrize("kind", ["swiglu", "gelu", "teacher"])
 def test_gradients_reach_every_parameter(kind):
     block = scrambled(blocks_of_both_kinds()[kind])
     tokens = torch.randn(2, 21, 32, generator=torch.Generator().manual_seed(1))
-    block(tokens, torch.tensor([1.0, 2.0])).square().sum().backward()
+    block(tokens, 2).square().sum().backward()
     # DINOv2's mask token belongs to the embedding; a block has no parameter that does nothing.
     assert all(parameter.grad.abs().max() > 0 for parameter in block.parameters())
 
@@ -85,7 +92,7 @@ def test_the_paper_s_block_has_its_published_size_and_without_a_teacher_s_weight
     block = SwiGLUBlock(768, 12)
     assert count_parameters(block) == 9_490_976
     tokens = torch.randn(1, 5, 768, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(block(tokens, torch.tensor([3.0])), tokens, rtol=0, atol=0.01)
+    torch.testing.assert_close(block(tokens, 3), tokens, rtol=0, atol=0.01)
 
 
 def test_the_gated_mlp_is_its_formula():
@@ -115,9 +122,18 @@ def test_a_raptor_applies_the_block_of_the_phase():
     model = Raptor(Phases((2, 1)), [first, second])
     tokens = torch.randn(3, 5, 16, generator=torch.Generator().manual_seed(2))
     for layer, block in ((0, first), (1, first), (2, second)):
-        torch.testing.assert_close(model.step(tokens, layer), block(tokens, torch.full((3,), layer + 1.0)))
+        torch.testing.assert_close(model.step(tokens, layer), block(tokens, layer + 1))
 
 
-def test_blocks_without_linear_maps_to_the_stream_are_named():
-    with pytest.raises(UnsupportedModelError, match="depth_scale=False"):
-        output_projections(torch.nn.Linear(8, 8), 8)
+def test_a_block_whose_branches_cannot_be_told_apart_has_its_output_scaled_alone():
+    linear = torch.nn.Linear(8, 8)
+    assert find_output_projections(linear, 8) == ()
+    block = scrambled(TeacherBlock(linear, 0, lambda block, tokens, layer: block(tokens), 8))
+    tokens = torch.randn(2, 3, 8, generator=torch.Generator().manual_seed(0))
+    *_, output = block.depth_scale(5)
+    torch.testing.assert_close(block(tokens, 5), output * block.called.block(tokens))
+
+
+def test_a_block_without_parameters_is_refused():
+    with pytest.raises(UnsupportedModelError, match="swiglu"):
+        TeacherBlock(torch.nn.Identity(), 0, lambda block, tokens, layer: block(tokens), 8)

@@ -39,13 +39,15 @@ def distill_command(
     model: Model,
     data: Data = None,
     k: Annotated[
-        int | str | None, Option("Number of blocks; raptor then finds the phases. auto also chooses the number.", parse=parse_k)
+        int | str | None,
+        Option("Number of blocks; raptor then finds the phases. auto also chooses the number.", parse=parse_k),
     ] = None,
     phases: Annotated[str | None, Option("Layers of each phase, such as 7-3-2; use it in place of --k.")] = None,
     eval_data: EvalData = None,
     eval_images: Annotated[int, Option("Number of evaluation images.", min=2)] = 1000,
     cache: Annotated[
-        Path | None, Option("Directory that stores the teacher's states (float16) for later runs; by default none are stored.")
+        Path | None,
+        Option("Directory that stores the teacher's states (float16) for later runs; by default none are stored."),
     ] = None,
     weights: Weights = None,
     head: Head = None,

@@ -15,7 +15,8 @@ STEPS = 2000
 BATCH_SIZE = 64  # of the paper, and of the script that its authors released
 
 Recipe = Annotated[
-    str, Option("Hyper-parameters: default (ours), paper (those in the paper) or released (those in the authors' code).")
+    str,
+    Option("Hyper-parameters: default (ours), paper (those in the paper) or released (those in the authors' code)."),
 ]
 
 
@@ -53,15 +54,20 @@ class DistillOptions:
     """
 
     recipe: Recipe = "default"
-    steps: Annotated[int, Option("Optimiser steps per stage. Stage 1 trains each block alone, stage 2 all blocks together.", min=1)] = STEPS
+    steps: Annotated[
+        int, Option("Optimiser steps per stage. Stage 1 trains each block alone, stage 2 all blocks together.", min=1)
+    ] = STEPS
     lr: Annotated[float | None, Option("Peak learning rate of AdamW; the recipe's by default.")] = None
     muon_lr: Annotated[
         float | None,
         Option("Peak learning rate of Muon, for weight matrices; 0 uses AdamW for them. The recipe's by default."),
     ] = None
     kind: Annotated[
-        str | None, Option("Architecture of the blocks: teacher (like the teacher's), swiglu (the paper's) or gelu (a standard ViT "
-                    "block); the recipe's by default.")
+        str | None,
+        Option(
+            "Architecture of the blocks: teacher (like the teacher's), swiglu (the paper's) or gelu (a standard ViT "
+            "block); the recipe's by default."
+        ),
     ] = None
     relax_rank: Annotated[
         int, Option("Rank of a low-rank weight correction per layer, which relaxes the tying; 0 for none.", min=0)

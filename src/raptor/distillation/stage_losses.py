@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -41,10 +40,7 @@ def blockwise_loss(
         wanted = truth[:, span[0] : span[-1] + 1]
         own = None if variance is None else {name: by[span[0] - 1 : span[-1]] for name, by in variance.items()}
         if forcing > 0 and not raptor.untied:
-            # All layers of the phase in one call: samples of a batch may be at different layers.
-            inputs = truth[:, span[0] - 1 : span[-1]]
-            target = torch.tensor(span, dtype=truth.dtype, device=truth.device).repeat(len(truth))
-            forced = raptor.call(block, inputs.flatten(0, 1), target).unflatten(0, inputs.shape[:2])
+            forced = [raptor.call(block, truth[:, layer - 1], layer) for layer in span]
             total = total + forcing * loss(forced, wanted, layout, own).mean()
         if forcing < 1 or raptor.untied:
             rolled = _roll(raptor, truth[:, span[0] - 1], span)

@@ -80,11 +80,11 @@ def _plan(result: PlanResult, title: str) -> Table:
 def cost(record: Record[DistillResult]) -> Table:
     """Return what the surrogate keeps and costs."""
     result = record.result
-    return tables.cost(result.fidelity, "Trained here", result.phases, record.images, FIDELITY)
+    return tables.cost(result.fidelity, "Surrogate of this run", result.phases, record.images, FIDELITY)
 
 
 @page_sentences("distill", "answer", unless="fidelity")
 def answer(record: Record[DistillResult]) -> list[Markup]:
     """Return what was found, in a sentence."""
     run, result = "" if record.out is None else record.out.name, record.result
-    return [tables.answer(result.fidelity, "Trained here", result.phases, record.images, run, FIDELITY)]
+    return [tables.answer(result.fidelity, "Surrogate of this run", result.phases, record.images, run, FIDELITY)]

@@ -43,9 +43,7 @@ def _ordered(values: list[float], slack: float = 0.0) -> bool | None:
 def _order(model: ModelDynamics) -> Claim:
     layers = {group: float(layer.value) for group, layer in model.converged_layer.items()}
     held = _ordered([layers[group] for group in ("register", "patch", "cls") if group in layers])
-    evidence = "first layer whose directions have a cosine above 0.9 with the last layer: " + _listed(
-        layers.items(), ".0f"
-    )
+    evidence = "first layer at which the cosine with the last layer exceeds 0.9: " + _listed(layers.items(), ".0f")
     return Claim("directions converge in the order registers, patches, cls", held, evidence)
 
 
@@ -55,7 +53,11 @@ def _corrects(model: ModelDynamics) -> Claim:
     listed = [f"{group} {one.value:.3f} [{one.low:.3f}, {one.high:.3f}]" for group, one in slopes.items()]
     known = all(math.isfinite(one.high) for one in slopes.values())
     held = all(one.high < 0 for one in slopes.values()) if known else None
-    evidence = f"slope of the log angle per layer after a perturbation of {SHOWN} at layer 0: {', '.join(listed)}"
+    evidence = (
+        f"after a perturbation of {SHOWN} of the norm at layer 0, the log of the "
+        "angle to the unperturbed trajectory changes "
+        f"per layer by: {', '.join(listed)} (negative: it returns)"
+    )
     return Claim("perturbed trajectories return", held, evidence)
 
 
@@ -66,13 +68,17 @@ def _cell(table: Estimate[list[list[float]]], row: int, column: int) -> Estimate
 def _decays(model: ModelDynamics) -> Claim:
     ends = {group: model.sensitivity.shown(group) for group in model.dmd}
     rank = {group: _trend(values) for group, values in ends.items()}
-    text = "the output is less sensitive to later perturbations of patches, and more to late perturbations of cls"
-    evidence = "rank correlation of sensitivity with the perturbed layer: " + _listed(rank.items(), ".2f")
+    text = "the later a perturbation, the less it changes patches and the more it changes cls"
+    evidence = "rank correlation between the perturbed layer and the change of the output: " + _listed(
+        rank.items(), ".2f"
+    )
     if "cls" not in ends:
         return Claim(text, None, evidence)
     held, p, late = later_perturbations(ends["patch"], ends["cls"])
     evidence += (
-        f" (patch: p = {p:.3f}); sensitivity of cls at the last layer divided by that at the middle one: {late:.2f}"
+        f" (p = {p:.3f} for patch); cls changes {late:.2f} times as much after "
+        "a perturbation of the last layer as of the "
+        "middle layer"
     )
     return Claim(text, held, evidence)
 
@@ -110,8 +116,8 @@ def _boundaries(model: ModelDynamics) -> Claim:
     if not tests:
         return Claim(text, None, "there is one phase, or no other token group to take boundaries from")
     listed = [
-        f"{group} {test.at_boundaries:.3f} at boundaries, {test.elsewhere:.3f} elsewhere (p = {test.p:.3f}; with so "
-        f"few layers p cannot be below {test.smallest:.3f})"
+        f"{group} {test.at_boundaries:.3f} at boundaries, {test.elsewhere:.3f} elsewhere (p = {test.p:.3f}; the "
+        f"smallest possible p with this many layers is {test.smallest:.3f})"
         for group, test in tests.items()
     ]
     evidence = "mean speed: " + "; ".join(listed)
@@ -128,13 +134,10 @@ def _change(curve: LayerEstimates, group: str) -> int:
 
 def _ranks(model: ModelDynamics) -> Claim:
     curve = model.curves["stable_rank"]
-    ends = [f"{group} {values[0]:.1f} to {values[-1]:.1f}" for group, values in curve.mean.items()]
+    ends = [f"{group} {values[0]:.1f} and {values[-1]:.1f}" for group, values in curve.mean.items()]
     changes = {_change(curve, group) for group in curve.mean}
     held = True if changes == {-1} else False if 1 in changes else None
-    evidence = (
-        f"stable rank: {', '.join(ends)} ; the first number is of the first step, the second "
-        f"of the last (the paper finds a fall to about 6)"
-    )
+    evidence = f"stable rank at the first and at the last step: {', '.join(ends)} (in the paper it falls to about 6)"
     return Claim("the rank of updates falls along depth", held, evidence)
 
 
@@ -155,8 +158,12 @@ def _coherence(model: ModelDynamics) -> Claim:
 def _disc(model: ModelDynamics) -> Claim:
     radii = {group: dmd.spectral_radius for group, dmd in model.dmd.items()}
     null = _listed(((group, dmd.random_walk.spectral_radius) for group, dmd in model.dmd.items()), ".4f")
-    evidence = f"spectral radius: {_listed(radii.items(), '.4f')} (random-walk null: {null})"
-    return Claim("eigenvalues of the linear map lie in the unit disc", max(radii.values()) <= 1 + SLACK, evidence)
+    evidence = f"spectral radius {_listed(radii.items(), '.4f')}; for random walks instead of states: {null}"
+    return Claim(
+        "the eigenvalues of a linear map fitted to depth lie in the unit disc",
+        max(radii.values()) <= 1 + SLACK,
+        evidence,
+    )
 
 
 def _memory(model: ModelDynamics) -> Claim:
@@ -167,15 +174,15 @@ def _memory(model: ModelDynamics) -> Claim:
 
 
 def _basins(model: ModelDynamics) -> Claim:
-    text = "images of a class end in a basin of their own"
+    text = "images of one class end near one another and far from other classes"
     group = "cls" if "cls" in model.dmd else "patch"
     if not model.basins or math.isnan(model.basins[group].between.value[-1]):
         return Claim(text, None, "there are no two classes to compare")
     within, between, nearest = (getattr(model.basins[group], name) for name in ("within", "between", "nearest"))
     evidence = (
-        f"{group}, layer 0 to the last: angle to the image's own class {within.value[0]:.3f} to "
-        f"{within.value[-1]:.3f}, to other classes {between.value[0]:.3f} to {between.value[-1]:.3f}; images nearest "
-        f"to their own class {nearest.value[0]:.1%} to {nearest.value[-1]:.1%}"
+        f"{group} at the last layer (at layer 0): angle to the mean of the image's class {within.value[-1]:.3f} "
+        f"({within.value[0]:.3f}), to the means of other classes {between.value[-1]:.3f} ({between.value[0]:.3f}); "
+        f"images nearest to their own class {nearest.value[-1]:.1%} ({nearest.value[0]:.1%})"
     )
     held = within.high[-1] < between.low[-1] and nearest.low[-1] > nearest.value[0]
     return Claim(text, held, evidence)

@@ -33,9 +33,7 @@ def dynamics_command(
     phases: Annotated[
         str | int,
         Option(
-            (
-                "Layers of each phase, such as 7-3-2. auto finds them; a surrogate has its phases already."
-            ),
+            ("Layers of each phase, such as 7-3-2. auto finds them; a surrogate has its phases already."),
             parse=_as_typed,
         ),
     ] = "auto",

@@ -86,7 +86,11 @@ def page_claims(record: Record[DynamicsResult]) -> Table:
 @page_sentences("dynamics", "refuted")
 def refuted(record: Record[DynamicsResult]) -> list[str]:
     """Return the claims that do not hold, with the evidence."""
-    return [f"The paper: {one.text}. Not here: {one.evidence}." for one in record.result.claims if one.held is False]
+    return [
+        f"Claim of the paper: {one.text}. Measured here: {one.evidence}."
+        for one in record.result.claims
+        if one.held is False
+    ]
 
 
 def distances(against: Against) -> Table:

@@ -9,9 +9,9 @@ from raptor.core.phases import Phases
 from raptor.render.charts import GROUP_COLOURS, HEIGHT, WIDTH, Row
 
 CAPTION = (
-    "R2 and squared correlation of the surrogate's tokens, rolled out from the embedding; 1 is the teacher itself. "
-    "Dashed: two baselines. For R2, the teacher's state at the start of each phase, kept unchanged; "
-    "for the correlation, the teacher's token of another image."
+    "How well the surrogate predicts the teacher's tokens at each layer: R2 (left) and squared correlation (right); 1 "
+    "is perfect. Dashed lines are baselines: on the left, a model that changes nothing within a phase; on the right, "
+    "the correlation with a token of another image."
 )
 IDENTITY = "all, identity"  # the teacher's state at the input of each phase, repeated
 SHUFFLED = "all, another image"  # the squared correlation with a token of another image

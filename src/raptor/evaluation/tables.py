@@ -97,10 +97,10 @@ def cost(result: FidelityResult, name: str, phases: Phases | None, images: int, 
         *last,
         Number(images, ",", "images"),
     )
-    columns = ("surrogate", "phases", "parameters", "of the teacher's", "operations, ratio", "runtime, ratio",
-               "description length of the weights, bits", "accuracy recovered",
+    columns = ("surrogate", "phases", "parameters in blocks", "share of the teacher's", "operations / teacher's",
+               "run time / teacher's", "size of the blocks' weights, bits", "accuracy recovered",
                *(f"{title}, last layer" for title in on_page.values()), "n")  # fmt: skip
-    return Table("What surrogates keep, and what they cost", columns, (row,))
+    return Table("Accuracy and cost of the surrogates", columns, (row,))
 
 
 def answer(
@@ -115,15 +115,17 @@ def answer(
     # A teacher that is never right leaves nothing to recover.
     known = recovered is not None and math.isfinite(recovered.value)
     if known and result.surrogate_top1 is not None and result.teacher_top1 is not None:
-        right = Markup("recover {} of the teacher's accuracy ({} against {}) and ").format(
+        right = Markup(
+            "It recovers {} of the teacher's accuracy: {} of the images are classified correctly, {} by the teacher. "
+        ).format(
             shown(result.recovered, ".1%", "recovered"),
             shown(result.surrogate_top1.value, ".1%", "surrogate_top1"),
             shown(result.teacher_top1.value, ".1%", "teacher_top1"),
         )
     last: Estimate[float] = result.by_layer["r2"].at("all", -1)
     return Markup(
-        "{}: the tied blocks <strong>{}</strong>, with {} of the parameters and {} of the operations, {}reach an R2 of "
-        "{} at the last layer (n = {} held-out images)."
+        "{} with phases <strong>{}</strong>: its blocks have {} of the parameters and {} of the operations of the "
+        "teacher's blocks. {}R2 at the last layer is {} (n = {} held-out images)."
     ).format(
         name,
         Number(str(phases), "", "phases").html(run),

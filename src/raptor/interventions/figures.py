@@ -15,9 +15,9 @@ COLOURS = ["#0072B2", "#D55E00"]
 
 @figure(
     "intervene", "interventions", "interventions",
-    "Accuracy, or cosine with the unchanged output, after layers are replaced, interchanged, skipped or repeated, "
-    "within a phase and across phases. The dashed line is the unchanged model.",
-    "Figure 15 of the paper's later version", wide=True,
+    "Accuracy (without labels: cosine with the unchanged output) after layers are replaced by others, interchanged, "
+    "skipped or repeated, within a phase and across phases. The dashed line is the unchanged model.",
+    "Figure 15 of its second version", wide=True,
 )  # fmt: skip
 def interventions(result: InterveneResult, name: str) -> Figure:
     """Draw the score by the number of changed layers, one panel per experiment."""

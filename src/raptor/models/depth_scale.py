@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
-
-# Target layer, 1..L: one for all samples, or one per sample.
-Target = Float[Tensor, " targets"]
 
 HIDDEN = 16  # hidden width of the MLP, as in the released code
 DEPTH_STD = 1e-4  # initial standard deviation of its last layer, as in the released code
@@ -35,35 +30,22 @@ class DepthScale(nn.Module):
         nn.init.normal_(last.weight, std=std)
         nn.init.normal_(last.bias, std=std)
 
-    def forward(self, target: Target) -> tuple[Tensor, Tensor, Tensor]:
-        """Return three tensors of factors, (targets, 1, width) each."""
+    def forward(self, target: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return three tensors of factors, (1, 1, width) each, for a target layer, 1..L."""
         first, activation, last = self.t_proj
-        hidden = activation(first(target[:, None]))
+        hidden = activation(first(next(self.parameters()).new_full((1, 1), float(target))))
         # A matrix-vector product may round differently depending on memory alignment; an explicit sum does not.
-        scales = last(hidden) if target.shape[0] > 1 else (last.weight * hidden).sum(dim=-1)[None] + last.bias
+        scales = (last.weight * hidden).sum(dim=-1)[None] + last.bias
         attention, mlp, output = (1 + scales)[:, None].chunk(3, dim=-1)
         return attention, mlp, output
 
 
-def scaled(linear: nn.Module, x: Tensor, scale: Float[Tensor, "targets 1 width"]) -> Tensor:
-    """Return linear(x) * scale; a scale that all samples share is multiplied into the weights, which is cheaper."""
-    if isinstance(linear, nn.Linear) and scale.shape[0] == 1:
-        factor = scale.flatten()
-        bias = None if linear.bias is None else factor * linear.bias
-        return F.linear(x, factor[:, None] * linear.weight, bias)
-    return linear(x) * scale
+def scaled_weights(
+    weight: Float[Tensor, "width inputs"], bias: Float[Tensor, " width"] | None, factor: Float[Tensor, "1 1 #width"]
+) -> tuple[Tensor, Tensor | None]:
+    """Return the weight and bias of a linear map whose output is multiplied by `factor`.
 
-
-class Scaled(nn.Module):
-    """A linear map whose output is multiplied by `scale`, a buffer that `functional_call` replaces."""
-
-    scale: Tensor
-
-    def __init__(self, linear: nn.Module):
-        super().__init__()
-        self.linear = linear
-        self.register_buffer("scale", torch.ones(1, 1, 1), persistent=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the scaled output."""
-        return scaled(self.linear, x, self.scale)
+    The factor is the same for all tokens, so scaling the weights is cheaper than scaling the output.
+    """
+    rows = factor.flatten()
+    return rows[:, None] * weight, None if bias is None else rows * bias

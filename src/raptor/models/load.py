@@ -10,13 +10,15 @@ from typing import Any, SupportsIndex
 import torch
 from torch import nn
 
-from raptor.core.preprocessing import Preprocessing
+from raptor.core.preprocessing import Preprocessing, Size
 from raptor.errors import ImageSizeError, OptionError
 from raptor.models.checkpoints import SURROGATE_TYPE, is_of_type, load_vit
+from raptor.models.teachers.check import check_parts
 from raptor.models.teachers.heads import read_linear, with_head
 from raptor.models.teachers.own import StitchedModel
-from raptor.models.teachers.registry import parts_of
+from raptor.models.teachers.registry import is_built_in, parts_of
 from raptor.models.teachers.teacher import Teacher, as_image_size
+from raptor.models.teachers.user_code import call_function
 from raptor.runtime.device import resolve_device
 from raptor.runtime.random_state import preserve_random_state
 
@@ -52,10 +54,10 @@ def _own(folder: Path, weights: Path | None) -> Loaded:
     return load_vit(folder)
 
 
-def _from_hub(source: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
+def _from_hub(source: str, weights: Path | None, dtype: torch.dtype, teacher: nn.Module | None = None) -> Loaded:
     from raptor.models.teachers import hub, processors
 
-    model = hub.load(source, weights, dtype)
+    model = hub.load(source, weights, dtype, teacher)
     if model.config.model_type == SURROGATE_TYPE:
         return model, model.surrogate.teacher.preprocessing
     return model, processors.preprocessing_of(source, getattr(model.config, "vision_config", model.config))
@@ -77,15 +79,22 @@ def _stitched(name: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
     return StitchedModel(with_teacher(saved.module, teacher), int(layer)), teacher.preprocessing
 
 
+def _from_python(name: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
+    if weights is not None:
+        raise OptionError("weights= (--weights) cannot be used with python:...; load the weights in your function")
+    return call_function(name)
+
+
 # Loader for each prefix of a source, as in `timm:NAME`.
 SOURCES: dict[str, Callable[[str, Path | None, torch.dtype], Loaded]] = {
     "timm": _from_timm,
     "dinov2": _from_dinov2,
     "stitch": _stitched,
+    "python": _from_python,
 }
 
 
-def _load(source: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
+def _load(source: str, weights: Path | None, dtype: torch.dtype, teacher: nn.Module | None) -> Loaded:
     scheme, colon, name = source.partition(":")
     if colon and scheme in SOURCES:
         return SOURCES[scheme](name, weights, dtype)
@@ -97,8 +106,8 @@ def _load(source: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
         if is_of_type(folder):
             return _own(folder, weights)
         if is_of_type(folder, SURROGATE_TYPE):
-            return _from_hub(str(folder), weights, dtype)
-    return _from_hub(source, weights, dtype)
+            return _from_hub(str(folder), weights, dtype, teacher)
+    return _from_hub(source, weights, dtype, teacher)
 
 
 def _of_module(module: nn.Module) -> Preprocessing | None:
@@ -118,6 +127,8 @@ def load_model(
     head: nn.Linear | str | Path | None = None,
     device: str | torch.device | None = None,
     dtype: torch.dtype | None = None,
+    preprocessing: Preprocessing | None = None,
+    teacher: str | nn.Module | None = None,
 ) -> Teacher:
     """Load a ViT, a surrogate or a stitched model as a depth flow.
 
@@ -126,9 +137,10 @@ def load_model(
     source
         One of: `scenes` (the bundled ViT); `scenes:k2` or `scenes:k3` (bundled surrogates of it); a hub id; a
         directory written by `save_pretrained`, `raptor train` or `raptor distill`; `timm:NAME`; `dinov2:ARCH`, which
-        needs `weights`; `stitch:SURROGATE@LAYER` (the surrogate up to that layer, its teacher from there on); or an
-        `nn.Module`. A module is put into evaluation mode and used in place. Only a timm model at another image size
-        is copied, because its position embedding is resampled.
+        needs `weights`; `stitch:SURROGATE@LAYER` (the surrogate up to that layer, its teacher from there on);
+        `python:package.module:function` (calls your function, which returns a module, a depth flow, or a pair of one
+        of them and its preprocessing); or an `nn.Module`. A module is put into evaluation mode and used in place. Only
+        a timm model at another image size is copied, because its position embedding is resampled.
     image_size
         Image size in pixels: one number, or (height, width). By default, the crop size of the model's preprocessing.
     weights
@@ -141,6 +153,12 @@ def load_model(
         `cpu`, `cuda`, `mps` or `auto`. By default, `cpu`; a module stays where it is.
     dtype
         Data type of the weights. By default, float32; a module keeps its own.
+    preprocessing
+        Preprocessing of images. By default the model's own; for a module that declares none, a resize to 8/7 of the
+        image size, a centre crop, and the mean and standard deviation of ImageNet.
+    teacher
+        Teacher of a surrogate that was distilled from a model of your own: a module, or `python:...`. Its code is
+        needed to load the surrogate; its weights are not.
 
     Returns
     -------
@@ -148,26 +166,43 @@ def load_model(
         The model with `embed`, `step`, `readout`, `head`, `layout` and `preprocessing`.
     """
     size = as_image_size(image_size)
+    own_code = load_model(teacher) if isinstance(teacher, str) else teacher
+    if isinstance(own_code, Teacher):
+        own_code = own_code.module
     if isinstance(source, nn.Module):
         if weights is not None:
             raise OptionError("weights= cannot be used with a module; call module.load_state_dict(...) first")
-        module, preprocessing, name = source, _of_module(source), type(source).__name__
+        module, declared, name = source, _of_module(source), type(source).__name__
     else:
         name = str(source)
-        module, preprocessing = _load(name, Path(weights) if weights else None, dtype or torch.float32)
+        module, declared = _load(name, Path(weights) if weights else None, dtype or torch.float32, own_code)
         module.requires_grad_(False)
         device = device or "cpu"
+    preprocessing = preprocessing or declared
     module = module.to(device=None if device is None else resolve_device(device), dtype=dtype)
+    if isinstance(module, Teacher):
+        return _as_loaded(module, name, size, head)
     linear = head if head is None or isinstance(head, nn.Linear) else read_linear(Path(head))
     wanted = size or (preprocessing.crop if preprocessing else None)
     try:
-        return Teacher(
+        loaded = Teacher(
             module, lambda model: with_head(parts_of(model, wanted), linear), preprocessing or Preprocessing(), name
         )
     except ImageSizeError as error:
         if size is None and preprocessing is not None:
             raise ImageSizeError(f"{error} (this size comes from {preprocessing.source})") from error
         raise
+    if not is_built_in(module):
+        check_parts(loaded)
+    return loaded
+
+
+def _as_loaded(teacher: Teacher, name: str, size: Size | None, head: object) -> Teacher:
+    """Return a teacher that a user's function loaded."""
+    if head is not None or size not in (None, teacher.image_size):
+        raise OptionError(f"{name} loads its model by itself: pass image_size= and head= to load_model there")
+    teacher.name = name
+    return teacher
 
 
 def load_teacher(source: str | Path | nn.Module, *args: Any, **kwargs: Any) -> Teacher:

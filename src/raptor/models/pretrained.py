@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from raptor.core.flow import Head, layers_of, rollout
@@ -19,14 +20,21 @@ from raptor.core.phases import Phases
 from raptor.core.preprocessing import Preprocessing
 from raptor.errors import RaptorError, UnsupportedModelError, WeightsError, one_line
 from raptor.models.checkpoints import SURROGATE_TYPE
+from raptor.models.raptor import TeacherBlock
+from raptor.models.relaxation import RelaxedBlock
 from raptor.models.surrogate import Surrogate, build_raptor
-from raptor.models.teachers.skeleton import describe, rebuild
+from raptor.models.teachers.registry import unwrapped
+from raptor.models.teachers.skeleton import USER, describe, rebuild
 from raptor.models.teachers.teacher import Teacher
+from raptor.models.teachers.user_code import SCHEME
 from raptor.models.weights import fingerprint
 from raptor.runtime.optional_imports import import_transformers, silence
 from raptor.runtime.random_state import preserve_random_state
 
 transformers: Any = import_transformers()
+
+# Arguments of `from_pretrained` that say where files come from.
+HUB_OPTIONS = ("cache_dir", "force_download", "local_files_only", "token", "revision", "subfolder")
 
 
 class RaptorConfig(transformers.PreTrainedConfig):
@@ -44,6 +52,8 @@ class RaptorConfig(transformers.PreTrainedConfig):
         Preprocessing of images.
     provenance
         Origin of the surrogate: the teacher's name and hash, data, recipe, seed, versions, fidelity.
+    names
+        Version of the parameter names: 1 had names of wrapped linear maps (`old_names`).
     **rest
         Further settings of a transformers configuration.
     """
@@ -58,9 +68,10 @@ class RaptorConfig(transformers.PreTrainedConfig):
         teacher: dict[str, Any] | None = None,
         preprocessing: dict[str, Any] | None = None,
         provenance: dict[str, Any] | None = None,
+        names: int = 1,
         **rest: Any,
     ):
-        self.phases, self.kind, self.block = phases, kind, block or {}
+        self.phases, self.kind, self.block, self.names = phases, kind, block or {}, names
         self.teacher, self.preprocessing, self.provenance = teacher or {}, preprocessing or {}, provenance or {}
         super().__init__(**rest)
 
@@ -72,6 +83,8 @@ class RaptorModel(transformers.PreTrainedModel):
     ----------
     config
         Describes the teacher, the phases and the blocks. Weights are random until they are loaded.
+    teacher
+        The teacher's module, if it is the user's own code; it is copied.
     """
 
     config_class = RaptorConfig
@@ -79,25 +92,39 @@ class RaptorModel(transformers.PreTrainedModel):
     main_input_name = "pixel_values"
     _supports_sdpa = True
 
-    def __init__(self, config: RaptorConfig):
+    def __init__(self, config: RaptorConfig, teacher: nn.Module | None = None):
         super().__init__(config)
+        self.own_code = (teacher,)  # in a tuple, so that its weights are not part of this model
         if not config.teacher or not config.phases:
             raise WeightsError("config.json does not describe a surrogate: `teacher` or `phases` is missing")
         # `from_pretrained` builds on the meta device, where tensors that are not in the file would stay unset.
         with torch.device("cpu"):
-            teacher = rebuild(config.teacher, _preprocessing(config), _name(config))
-            raptor = build_raptor(teacher, Phases.parse(config.phases), config.kind, **config.block)
-        self.surrogate = Surrogate(teacher, raptor)
-        del teacher.parts.blocks[:]  # the tied blocks are copies
+            rebuilt = rebuild(config.teacher, _preprocessing(config), _name(config), copy.deepcopy(teacher))
+            raptor = build_raptor(rebuilt, Phases.parse(config.phases), config.kind, **config.block)
+        self.surrogate = Surrogate(rebuilt, raptor)
+        del rebuilt.parts.blocks[:]  # the tied blocks are copies
         # Save all buffers: `from_pretrained` would leave non-persistent ones unset.
         for module in self.modules():
             module._non_persistent_buffers_set.clear()
         self.eval()
         self.post_init()
 
+    @classmethod
+    def from_pretrained(cls, source: Any, *args: Any, **kwargs: Any) -> Any:
+        """Load a surrogate as in transformers; old parameter names are translated."""
+        hub = {name: kwargs[name] for name in HUB_OPTIONS if name in kwargs}
+        config = kwargs.get("config") or cls.config_class.from_pretrained(source, **hub)
+        if config.names == 1 and kwargs.get("state_dict") is None:
+            file = transformers.utils.cached_file(source, "model.safetensors", **hub)
+            kwargs["state_dict"], source = (state := load_file(file)), None
+            for name, module in cls(config, kwargs.get("teacher")).named_modules():
+                if isinstance(module, (TeacherBlock, RelaxedBlock)):
+                    module.rename(module, state, f"{name}.")
+        return super().from_pretrained(source, *args, **{**kwargs, "config": config})
+
     def __deepcopy__(self, memo: dict[int, Any]) -> RaptorModel:
         """Build a new model, because the parts of a teacher belong to their module."""
-        model = RaptorModel(copy.deepcopy(self.config)).to(self.device, self.dtype)
+        model = RaptorModel(copy.deepcopy(self.config), *self.own_code).to(self.device, self.dtype)
         model.load_state_dict(self.state_dict())
         return model
 
@@ -127,9 +154,11 @@ class RaptorModel(transformers.PreTrainedModel):
     def teacher_name(self) -> str:
         """Name of the teacher, as it was loaded for distillation."""
         name = self.config.provenance.get("teacher", {}).get("name")
-        if not isinstance(name, str):
+        if not isinstance(name, str) or name.startswith(SCHEME):  # a file must not choose what code runs
             raise WeightsError(
-                "the config.json of this surrogate does not name its teacher; name it with --teacher (fidelity)"
+                "the config.json of this surrogate does not name a teacher that can be loaded"
+                f"{f' without running code ({name})' if isinstance(name, str) else ''}; "
+                "name it with --teacher (fidelity)"
             )
         return name
 
@@ -170,11 +199,12 @@ def standalone(
             "training": surrogate.record,
             **(provenance or {}),
         },
+        names=2,
         hidden_size=teacher.width,
         num_hidden_layers=teacher.depth,
         num_attention_heads=teacher.parts.heads,
     )
-    model = RaptorModel(config)
+    model = RaptorModel(config, unwrapped(teacher.module) if config.teacher["library"] == USER else None)
     state = surrogate.state_dict()
     for name, buffer in surrogate.named_buffers():
         state.setdefault(name, buffer)
@@ -212,7 +242,9 @@ def with_teacher(model: RaptorModel, teacher: Teacher) -> Surrogate:
     return Surrogate(teacher, model.surrogate.raptor.to(teacher.device), model.config.provenance)
 
 
-def load_surrogate(source: str | Path, dtype: torch.dtype = torch.float32, local: bool = True) -> RaptorModel:
+def load_surrogate(
+    source: str | Path, dtype: torch.dtype = torch.float32, local: bool = True, teacher: nn.Module | None = None
+) -> RaptorModel:
     """Load a surrogate from a directory that `save_pretrained` wrote, or from a hub id.
 
     Parameters
@@ -223,12 +255,14 @@ def load_surrogate(source: str | Path, dtype: torch.dtype = torch.float32, local
         Data type of the weights.
     local
         Whether to use only local files.
+    teacher
+        The teacher's module, if it is the user's own code.
     """
     try:
         with silence():
             model, info = RaptorModel.from_pretrained(
                 str(source), dtype=dtype, use_safetensors=True, local_files_only=local, output_loading_info=True,
-                ignore_mismatched_sizes=True,
+                ignore_mismatched_sizes=True, **({} if teacher is None else {"teacher": teacher}),
             )  # fmt: skip
     except RaptorError:
         raise

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float
@@ -20,8 +20,9 @@ from torch.utils.checkpoint import checkpoint
 
 from raptor.core.phases import Phases
 from raptor.errors import UnsupportedModelError
-from raptor.models.depth_scale import DepthScale, Scaled, Target, scaled
+from raptor.models.depth_scale import DepthScale, scaled_weights
 from raptor.models.layers import Attention, LayerScale
+from raptor.models.old_names import rename_weights
 
 Tokens = Float[Tensor, "batch tokens width"]
 
@@ -95,15 +96,17 @@ class SwiGLUBlock(nn.Module):
         self.ls2 = nn.Identity() if layer_scale is None else LayerScale(width, layer_scale)
         self.depth_scale = DepthScale(width) if depth_scale else None
 
-    def forward(self, tokens: Tokens, target: Target) -> Tokens:
-        """Return the states at the target layer from those at the layer before; targets may differ by sample."""
+    def forward(self, tokens: Tokens, target: int) -> Tokens:
+        """Return the states at the target layer from those at the layer before."""
         attention, mlp, output = self._factors(tokens, target)
-        tokens = tokens + scaled(self.attn.proj, self.attn.mix(self.norm1(tokens)), attention)
+        projection, last = self.attn.proj, cast(nn.Linear, self.mlp[2])
+        mixed = self.attn.mix(self.norm1(tokens))
+        tokens = tokens + F.linear(mixed, *scaled_weights(projection.weight, projection.bias, attention))
         hidden = self.mlp[1](self.mlp[0](self.norm2(tokens)))
-        tokens = tokens + scaled(self.mlp[2], hidden, mlp)
+        tokens = tokens + F.linear(hidden, *scaled_weights(last.weight, last.bias, mlp))
         return tokens if output is None else output * tokens
 
-    def _factors(self, tokens: Tokens, target: Target) -> tuple[Tensor, Tensor, Tensor | None]:
+    def _factors(self, tokens: Tokens, target: int) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return the factors on attention, the MLP and the output: depth scaling times LayerScale."""
         first, second = (
             ls.gamma.view(1, 1, -1) if isinstance(ls, LayerScale) else tokens.new_ones(1, 1, 1)
@@ -115,21 +118,16 @@ class SwiGLUBlock(nn.Module):
         return attention * first, mlp * second, output
 
 
-def output_projections(block: nn.Module, width: int) -> tuple[str, str]:
-    """Return the names of the output projections of attention and MLP.
+def find_output_projections(block: nn.Module, width: int) -> tuple[str, ...]:
+    """Return the names of the linear maps that end attention and the MLP, or nothing if they cannot be told.
 
-    The output projection of the MLP is the last linear layer with a different input width; that of attention is the
-    last with the same input width.
+    The one of the MLP is the last linear map to `width` features from another number of features; the one of attention
+    is the last from the same number. An adapter names them in `Parts.output_projections` where this is wrong.
     """
     linears = {name: m for name, m in block.named_modules() if isinstance(m, nn.Linear) and m.out_features == width}
     attention = [name for name, linear in linears.items() if linear.in_features == width]
     mlp = [name for name, linear in linears.items() if linear.in_features != width]
-    if not attention or not mlp:
-        raise UnsupportedModelError(
-            "depth scaling needs the output projections of attention and MLP, which were not found in this teacher's "
-            "blocks; use depth_scale=False, or blocks of kind 'swiglu'"
-        )
-    return attention[-1], mlp[-1]
+    return (attention[-1], mlp[-1]) if attention and mlp else ()
 
 
 class _Called(nn.Module):
@@ -150,6 +148,9 @@ class _Called(nn.Module):
 class TeacherBlock(nn.Module):
     """A copy of a block of the teacher, tied within a phase, with depth scaling that starts at exactly 1.
 
+    Depth scaling replaces parameters during a call and leaves the block's modules as they are. So it works for blocks
+    that use weights without calling a module, such as `nn.MultiheadAttention`.
+
     Parameters
     ----------
     block, layer
@@ -160,6 +161,9 @@ class TeacherBlock(nn.Module):
         Features per token.
     depth_scale
         Whether to use depth scaling.
+    projections
+        Names of the linear maps in the block that end attention and the MLP; None to find them. Without them, only the
+        output of the block is scaled.
     """
 
     def __init__(
@@ -169,24 +173,36 @@ class TeacherBlock(nn.Module):
         call: Callable[[nn.Module, Tensor, int], Tensor],
         width: int,
         depth_scale: bool = True,
+        projections: tuple[str, ...] | None = None,
     ):
         super().__init__()
         self.called = _Called(copy.deepcopy(block).requires_grad_(True), layer, call)
+        if not any(True for _ in self.called.parameters()):
+            raise UnsupportedModelError(
+                "the blocks of this model have no parameters to train; use blocks of kind 'swiglu' or 'gelu'"
+            )
         self.depth_scale = DepthScale(width, std=0.0) if depth_scale else None
-        self.scaled: tuple[str, ...] = ()
-        if depth_scale:
-            self.scaled = output_projections(self.called, width)
-            for name in self.scaled:
-                parent, _, last = name.rpartition(".")
-                setattr(self.called.get_submodule(parent), last, Scaled(self.called.get_submodule(name)))
+        self.projections = find_output_projections(block, width) if projections is None else projections
+        self.register_load_state_dict_pre_hook(self.rename)
 
-    def forward(self, tokens: Tokens, target: Target) -> Tokens:
-        """Return the states at the target layer from those at the layer before; targets may differ by sample."""
+    @staticmethod
+    def rename(block: Any, state: dict[str, Tensor], prefix: str, *_: Any) -> None:
+        """Translate old parameter names in a state dict, in place."""
+        rename_weights(state, [f"{prefix}called.block.{name}" for name in block.projections])
+
+    def forward(self, tokens: Tokens, target: int) -> Tokens:
+        """Return the states at the target layer from those at the layer before."""
         if self.depth_scale is None:
             return self.called(tokens)
-        attention, mlp, output = self.depth_scale(target)
-        scales = {f"{name}.scale": scale for name, scale in zip(self.scaled, (attention, mlp), strict=True)}
-        return output * functional_call(self.called, scales, (tokens,))
+        *branches, output = self.depth_scale(target)
+        weights: dict[str, Tensor] = {}
+        for name, factor in zip(self.projections, branches, strict=False):
+            linear = cast(nn.Linear, self.called.block.get_submodule(name))
+            weight, bias = scaled_weights(linear.weight, linear.bias, factor)
+            weights[f"block.{name}.weight"] = weight
+            if bias is not None:
+                weights[f"block.{name}.bias"] = bias
+        return output * functional_call(self.called, weights, (tokens,))
 
 
 class Raptor(nn.Module):
@@ -224,9 +240,9 @@ class Raptor(nn.Module):
         """Return the states at `layer + 1`, computed with the given block."""
         if self.untied and layer + 1 not in self.ends:
             return tokens
-        return self.call(block, tokens, tokens.new_full((1,), float(layer + 1)))
+        return self.call(block, tokens, layer + 1)
 
-    def call(self, block: nn.Module, tokens: Tokens, target: Target) -> Tokens:
+    def call(self, block: nn.Module, tokens: Tokens, target: int) -> Tokens:
         """Run a block, with gradient checkpointing if it is turned on."""
         if self.gradient_checkpointing and torch.is_grad_enabled():
             return checkpoint(block, tokens, target, use_reentrant=False, preserve_rng_state=False)

@@ -105,14 +105,14 @@ def build_raptor(
         block: nn.Module
         if kind == "teacher":
             middle = span[(len(span) - 1) // 2] - 1
-            block = TeacherBlock(teacher.parts.blocks[middle], middle, teacher.parts.call, teacher.width, **options)
+            parts = teacher.parts
+            options = {"projections": parts.output_projections, **options}
+            block = TeacherBlock(parts.blocks[middle], middle, parts.call, teacher.width, **options)
         else:
             block = SwiGLUBlock(teacher.width, teacher.parts.heads, activation=kind, **options)
         block = block.to(next(teacher.module.parameters()))  # same device and dtype
         if relax_rank:
-            like = next(block.parameters())
-            tokens = like.new_zeros(2, teacher.layout.n_tokens, teacher.width)
-            block = RelaxedBlock(block, span, relax_rank, tokens)
+            block = RelaxedBlock(block, span, relax_rank)
         blocks.append(block)
     return Raptor(phases, blocks, untied)
 

@@ -19,13 +19,17 @@ if TYPE_CHECKING:
 
 Models = Annotated[
     list[str] | None,
-    Option("One model, or several to compare: scenes, scenes:k2, scenes:k3, a hub id, a directory, timm:NAME, or "
-           "dinov2:ARCH with --weights.", positional=True, metavar="MODEL"),
+    Option(
+        "One model, or several to compare: scenes, scenes:k2, scenes:k3, a hub id, a directory, timm:NAME, or "
+        "dinov2:ARCH with --weights.",
+        positional=True,
+        metavar="MODEL",
+    ),
 ]
-MatrixFile = Annotated[Path | None, Option("CSV file with a layer-by-layer similarity matrix, to use in place of a model.")]
-Distance = Annotated[
-    bool, Option("The --matrix file holds distances (1 - similarity).", flags=("--distance",))
+MatrixFile = Annotated[
+    Path | None, Option("CSV file with a layer-by-layer similarity matrix, to use in place of a model.")
 ]
+Distance = Annotated[bool, Option("The --matrix file holds distances (1 - similarity).", flags=("--distance",))]
 
 
 @verb(

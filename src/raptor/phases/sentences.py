@@ -13,20 +13,23 @@ def partition_sentence(segmentation: Segmentation, bootstrap: Bootstrap | None, 
     """Return the best partition, its runner-up and how certain its boundaries are."""
     phases, runner, gap = segmentation.phases, segmentation.runner_up, segmentation.gap
     into = f"{phases.k} phase{'' if phases.k == 1 else 's'}"
-    said = f"The best partition into {into} is {phases} (score {segmentation.score:.4f})"
+    said = f"The best split into {into} is {phases} (score {segmentation.score:.4f})"
     if runner is not None and gap is not None and gap < 0:
         said = (
-            f"The solver's partition into {into} is {phases} (score {segmentation.score:.4f}), but the solver is not "
-            f"exact: {runner.phases} scores {-gap:.4f} more"
+            f"The solver's split into {into} is {phases} (score {segmentation.score:.4f}). This solver is not exact: "
+            f"{runner.phases} scores {-gap:.4f} more"
         )
     elif runner is not None and gap is not None:
-        said += f"; the runner-up {runner.phases} scores {gap:.4f} less"
+        said += f". The second best, {runner.phases}, scores {gap:.4f} less"
     if bootstrap is not None and phases.boundaries:
         least = min(bootstrap.boundary_frequency.get(layer, 0.0) for layer in phases.boundaries)
-        said += f"; the least certain boundary is found in {least:.0%} of {bootstrap.n} resamples of {images} images"
+        said += (
+            f". Each boundary is found again in at least {least:.0%} of {bootstrap.n} bootstrap resamples of {images} "
+            "images"
+        )
     near = len(segmentation.near_optimal)
     more = "at least " if segmentation.near_optimal_truncated else ""
-    return said + (f"; {more}{near} partitions are within {NEAR} of the best." if near > 1 else ".")
+    return said + (f". In total, {more}{near} splits score within {NEAR} of the best." if near > 1 else ".")
 
 
 def structure_sentence(structure: Structure, verdict: CandidateModel, k: int, layers: int, min_length: int) -> str:
@@ -43,16 +46,18 @@ def structure_sentence(structure: Structure, verdict: CandidateModel, k: int, la
         )
     if verdict.kind == BLOCKS and verdict.detail != 1:
         return (
-            f"There are {verdict.detail} phases: inside each, similarity does not decay with distance ({error}), and "
-            "no drift fits significantly better. Only a surrogate or an intervention can show that the same function "
-            "repeats within a phase."
+            f"Similarity shows {verdict.detail} phases: inside each, all layers are equally similar ({error}), and no "
+            "smooth drift fits significantly better. To test whether the layers of a phase compute the same function, "
+            "distill a surrogate or replace layers."
         )
     if verdict.kind == BLOCKS:
         return f"Depth is one phase: similarity is the same between all layers ({error})."
     return (
-        f"Depth is a smooth, {KIND_NAMES[verdict.kind]} ({error}), not a sequence of phases (up to "
-        f"{most_phases(layers, min_length)} were tried): similarity decays with distance inside every candidate phase. "
-        "A partition can still be useful, but only a surrogate or an intervention can show recurrence."
+        f"Similarity changes smoothly with depth: a {KIND_NAMES[verdict.kind]} "
+        f"fits it best ({error}; models with up to "
+        f"{most_phases(layers, min_length)} phases were compared). This neither "
+        "shows nor excludes that a few blocks can "
+        "replace the layers; to test that, distill a surrogate."
     )
 
 
@@ -64,7 +69,6 @@ def agreement_sentences(agreement: Agreement, k: int) -> list[str]:
     if not apart:
         return [f"With k = {k}, all token groups have the same boundaries."]
     return [
-        f"With k = {k}, the boundaries found with other token groups differ from these by up to "
-        f"{max(apart.values())} layers "
-        f"({', '.join(f'{name} by {shift}' for name, shift in apart.items())})."
+        f"With k = {k}, other token groups give boundaries that differ by at most "
+        f"{', '.join(f'{shift} layer{chr(115) * (shift > 1)} ({name})' for name, shift in apart.items())}."
     ]

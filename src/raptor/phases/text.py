@@ -14,6 +14,12 @@ from raptor.render.tables import Cell, Number, Part, Table, file_lines
 from raptor.runtime.rundir import Record
 
 VERB = "phases"
+# What the form of a similarity matrix means.
+MEANING = {
+    "uniform drift": "it changes smoothly with depth, at constant speed",
+    "non-uniform drift": "it changes smoothly with depth, at varying speed",
+    "blocks": "it is constant inside phases and changes between them",
+}
 Sentence = tuple[Cell, ...]
 
 
@@ -99,35 +105,36 @@ def answer(record: Record[Any]) -> list[Sentence]:
         return []
     said: list[Cell] = []
     if record.about.get("data"):
-        said += [
-            Number(record.about.get("model"), "", "model"),
-            " on the images of ",
-            Number(record.about["data"], "", "data"),
-            ". ",
-        ]
+        said += ["Model: ", Number(record.about.get("model"), "", "model"), ", ",
+                 Number(record.layers, "", "layers"), " layers. Images: ",
+                 Number(record.images, ",", "images"), " of ", Number(record.about["data"], "", "data"),
+                 ". "]  # fmt: skip
     kind = KIND_NAMES.get(result.verdict, result.verdict)
-    said += ["On ", Number(record.images, ",", "images"), " images, the similarity of its ",
-             Number(record.layers, "", "layers"), " layers is best described by ",
-             Number(result.verdict, "", "verdict", shown=kind), ". The best partition into ",
-             Number(result.k, "", "k"), " phases is ", Number(str(result.phases), "", "phases")]  # fmt: skip
+    said += ["Similarity of layers: ", Number(result.verdict, "", "verdict", shown=kind),
+             f" ({MEANING.get(kind, kind)}). The best split into ", Number(result.k, "", "k"), " phases is ",
+             Number(str(result.phases), "", "phases"), " layers"]  # fmt: skip
     if result.bootstrap is not None and result.boundaries:
         least = min(result.bootstrap.boundary_frequency.get(layer, 0.0) for layer in result.boundaries)
-        said += [f"; its least certain boundary is found in {least:.0%} of ",
-                 Number(result.bootstrap.n, ",", "bootstrap/n"), " resamples"]  # fmt: skip
-    said += [
-        ". Similarity alone is evidence for this many phases (1 means none): ",
-        Number(result.suggested_k, "", "suggested_k"),
-        ".",
-    ]
+        said += [f"; each boundary is found again in at least {least:.0%} of ",
+                 Number(result.bootstrap.n, ",", "bootstrap/n"), " bootstrap resamples of the images"]  # fmt: skip
+    said += [".", Number(result.suggested_k, "", "suggested_k", shown=_evidence(result.suggested_k))]
     return [tuple(said)]
+
+
+def _evidence(phases: int) -> str:
+    """Return the number of phases for which similarity is evidence, in words."""
+    if phases == 1:
+        return " Similarity alone is no evidence that these phases are real."
+    return f" Similarity alone is evidence for {phases} phases."
 
 
 @page_sentences(VERB, "refuted")
 def refuted(record: Record[Any]) -> list[Sentence]:
     """Return what the paper claims of phases and the similarity does not show."""
     return [
-        (f"Phases: {KIND_NAMES.get(one.verdict, one.verdict)} describes the similarity of layers at least as well as "
-         "blocks, so the partition is a choice, not a finding.",)
+        ("Similarity does not show phases: it changes smoothly with depth, so "
+            "the boundaries between phases are a choice "
+         "of the method.",)
         for one in _results(record)
         if one.verdict != BLOCKS
     ]  # fmt: skip

@@ -25,7 +25,9 @@ class PipelineOptions:
     """
 
     k: Annotated[int | str, Option("Number of phases; auto lets raptor choose it.", parse=parse_k)] = AUTO
-    preset: Annotated[str, Option(f"Number of images and training steps: {', '.join(PRESETS)}. quick takes minutes, full hours.")] = "standard"
+    preset: Annotated[
+        str, Option(f"Number of images and training steps: {', '.join(PRESETS)}. quick takes minutes, full hours.")
+    ] = "standard"
     surrogates: Annotated[
         list[str] | None,
         Option("Existing surrogate to measure too (repeatable); one more is always trained.", flags=("--surrogate",)),

@@ -22,7 +22,9 @@ Lrs = Annotated[
     ),
 ]
 Epochs = Annotated[float | None, Option("Passes over the training images; as in the paper by default.")]
-Seeds = Annotated[int | None, Option("Number of times each probe is trained, with seeds --seed, --seed + 1, ...", min=1)]
+Seeds = Annotated[
+    int | None, Option("Number of times each probe is trained, with seeds --seed, --seed + 1, ...", min=1)
+]
 Fit = Annotated[
     str,
     Option(
@@ -61,15 +63,11 @@ class ProbeOptions:
     seeds: Sequence[int] = SEEDS
     epochs: Epochs = None
     batch_size: int | None = None
-    layer: Annotated[
-        int | None, Option("Layer to probe, from 0 (the embedding); the last by default.", min=0)
-    ] = None
+    layer: Annotated[int | None, Option("Layer to probe, from 0 (the embedding); the last by default.", min=0)] = None
     cache: Annotated[
         Path | None, Option("Directory that stores the features of the training images (float16) for later runs.")
     ] = None
-    live: Annotated[bool, Option("Store no features; run the model again in every epoch.", flags=("--live",))] = (
-        False
-    )
+    live: Annotated[bool, Option("Store no features; run the model again in every epoch.", flags=("--live",))] = False
 
     def __post_init__(self) -> None:
         lrs = (1.0,) if self.lrs is None else self.lrs
@@ -132,8 +130,11 @@ class Table1Options:
     ] = None
     baseline: Annotated[str | None, Option("A smaller model, as one more row of the table.")] = None
     untied: Annotated[
-        Sequence[int], Option("Numbers of layers of untied controls to distill, such as 3; each layer is applied once.",
-                              parse=parse_counts)
+        Sequence[int],
+        Option(
+            "Numbers of layers of untied controls to distill, such as 3; each layer is applied once.",
+            parse=parse_counts,
+        ),
     ] = ()
     steps: Annotated[int, Option("Training steps per stage for the surrogates that are distilled.", min=1)] = 1000
     eval_data: Annotated[str | None, Option("Images to evaluate on; the held-out split of --data by default.")] = None

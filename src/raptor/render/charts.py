@@ -79,14 +79,11 @@ def save(chart: Any, run: Run, name: str, rows: list[Row] | None = None) -> str:
 
 
 def pictures(spec: str) -> dict[str, bytes]:
-    """Render a Vega-Lite specification as svg, pdf and png."""
+    """Render a Vega-Lite specification as svg, pdf and png; the slow layout is done once, for the svg."""
     import vl_convert
 
-    return {
-        "svg": vl_convert.vegalite_to_svg(spec).encode(),
-        "pdf": vl_convert.vegalite_to_pdf(spec),
-        "png": vl_convert.vegalite_to_png(spec, scale=2.0),
-    }
+    svg = vl_convert.vegalite_to_svg(spec)
+    return {"svg": svg.encode(), "pdf": vl_convert.svg_to_pdf(svg), "png": vl_convert.svg_to_png(svg, scale=2.0)}
 
 
 def rows_in(spec: Any) -> list[Row]:

@@ -11,7 +11,9 @@ from raptor.runtime.options import RunOptions
 from raptor.runtime.rundir import Record, Run
 from raptor.runtime.verbs import PAGE, verb
 
-Runs = Annotated[list[Path], Option("Directories that other commands wrote with --out.", positional=True, metavar="RUN")]
+Runs = Annotated[
+    list[Path], Option("Directories that other commands wrote with --out.", positional=True, metavar="RUN")
+]
 
 
 @verb(

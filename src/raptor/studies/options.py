@@ -29,8 +29,12 @@ class StudyOptions:
         Continue a study that the directory already has; jobs that have a result are not repeated.
     """
 
-    data: Annotated[str, Option("Labelled images with a train and a test split: scenes, a folder, parquet files or a dataset id.")] = "scenes"
-    size: Annotated[str, Option("Size of models and trainings: smoke (a quick test), laptop (about an hour) or paper (a cluster).")] = "laptop"
+    data: Annotated[
+        str, Option("Labelled images with a train and a test split: scenes, a folder, parquet files or a dataset id.")
+    ] = "scenes"
+    size: Annotated[
+        str, Option("Size of models and trainings: smoke (a quick test), laptop (about an hour) or paper (a cluster).")
+    ] = "laptop"
     resume: Annotated[
         bool, Option("Continue the study in --out; finished jobs are not repeated.", flags=("--resume",))
     ] = False

@@ -51,7 +51,7 @@ def _parts(result: StudyResult[Any], images: str = "") -> Iterator[Part]:
         title = f"{result.study} ({result.size.name}){images}"
         yield Table(title, columns, tuple(tuple(row.values()) for row in rows), drop_columns=True)
     claim = result.claim
-    yield f"The paper: {claim.text}. Result here: {HELD[claim.held]} ({claim.evidence})"
+    yield f"Claim of the paper: {claim.text}. Result: {HELD[claim.held]} ({claim.evidence})"
     for job in result.jobs:
         if job.failed is not None:
             yield f"failed: {job.job} ({job.failed})"
@@ -75,4 +75,4 @@ def claims(record: Record[StudyResult[Any]]) -> Table:
 def refuted(record: Record[StudyResult[Any]]) -> list[str]:
     """Return the study's claim where it does not hold."""
     claim = record.result.claim
-    return [f"The paper: {claim.text}. Not here: {claim.evidence}."] if claim.held is False else []
+    return [f"Claim of the paper: {claim.text}. Measured here: {claim.evidence}."] if claim.held is False else []

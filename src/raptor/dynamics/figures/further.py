@@ -24,8 +24,8 @@ BASINS = {
     "dynamics",
     "basins",
     "dynamics",
-    "Angle to the mean of the image's own class and of other classes, and share of images nearest to their own class: "
-    "where the curves separate, a basin has formed.",
+    "Angle between an image and the mean of its class (left) and of other classes (middle), and the share of images "
+    "whose nearest class mean is that of their own class (right).",
     wide=True,
     order=40,
 )
@@ -56,8 +56,8 @@ def basins(result: DynamicsResult, name: str) -> Figure | None:
     "expansion",
     "dynamics",
     (
-        "Leading Lyapunov exponents of each phase: where an exponent is above 0, small "
-        "differences grow; below 0, they shrink."
+        "Largest Lyapunov exponents of each phase. Above 0, small differences between states grow with depth; "
+        "below 0, they shrink."
     ),
 )
 def expansion(result: DynamicsResult, name: str) -> Figure | None:

@@ -17,7 +17,7 @@ PANEL = 240  # pixels
     "dynamics",
     "correction",
     "dynamics",
-    "Angle to the unperturbed trajectory after a perturbation, by layer; falling lines return to it.",
+    "Angle between the perturbed and the unperturbed trajectory. Where a line falls, the trajectory returns.",
     "Figure 8, left",
     wide=True,
 )
@@ -54,7 +54,7 @@ def correction(result: DynamicsResult, name: str) -> Figure | None:
     "dynamics",
     "sensitivity",
     "dynamics",
-    "Deviation at the last layer after a perturbation, by perturbed layer.",
+    "Change of the last layer after a perturbation of an earlier layer.",
     "Figure 8, right",
 )
 def sensitivity(result: DynamicsResult, name: str) -> Figure:

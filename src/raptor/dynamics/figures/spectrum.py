@@ -18,8 +18,8 @@ PANEL = 260  # pixels
     "dynamics",
     "dmd",
     "dynamics",
-    "Eigenvalues of one linear map for all layers: modes inside the unit circle decay, modes on it persist. Right: "
-    "singular values of the states.",
+    "Left: eigenvalues of one linear map that is fitted to all layers (dynamic mode decomposition). Modes inside the "
+    "unit circle decay with depth, modes on it persist. Right: singular values of the states.",
     "appendix D",
 )
 def dmd(result: DynamicsResult, name: str) -> Figure:

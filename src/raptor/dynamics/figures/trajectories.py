@@ -19,7 +19,7 @@ CLASSES = 5  # as in the paper
     "dynamics",
     "trajectories",
     "dynamics",
-    "Mean trajectories of classes through depth, in the first two principal directions of the normalised states.",
+    "Path of each class through depth: mean token directions, projected onto two principal components.",
     "Figure 6, left",
     wide=True,
     order=20,
@@ -50,7 +50,7 @@ def trajectories(result: DynamicsResult, name: str) -> Figure:
                 width=PANEL, height=PANEL, title=alt.Title(group, subtitle=f"{share} of the variance")
             )
         )
-    subtitle = f"unit group means; up to {CLASSES} most frequent classes; dots grow from layer 0 to the last"
+    subtitle = f"mean direction of each of the {CLASSES} most frequent classes; dots grow from layer 0 to the last"
     title = alt.Title(f"Trajectories on the sphere: {name}", subtitle=subtitle)
     return Figure(alt.hconcat(*panels).properties(title=title), rows)
 

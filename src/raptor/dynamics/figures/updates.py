@@ -33,7 +33,7 @@ def speed(result: DynamicsResult, name: str) -> Figure:
     "dynamics",
     "ranks",
     "dynamics",
-    "Effective rank of the updates of a token group at each step, by three definitions.",
+    "Effective rank of the updates (the change of token directions in one layer), by three definitions.",
     "Figure 10",
     wide=True,
 )
@@ -46,7 +46,7 @@ def ranks(result: DynamicsResult, name: str) -> Figure:
         rows += own
         colour = of_groups(list(first.mean))
         panels.append(curves(own, STEPS, CURVES[rank].label, colour, width=PANEL, height=PANEL))
-    subtitle = f"rank of the matrix of all updates of a token group; {about(first.n, first.seed)}"
+    subtitle = about(first.n, first.seed)
     title = alt.Title(f"Ranks of the updates: {name}", subtitle=subtitle)
     return Figure(alt.hconcat(*panels).properties(title=title), rows)
 
@@ -55,8 +55,8 @@ def ranks(result: DynamicsResult, name: str) -> Figure:
     "dynamics",
     "coherence",
     "dynamics",
-    "Mean cosine between the updates of an image's tokens and their mean; dashed lines show the value for independent "
-    "updates.",
+    "Cosine between the update of a token and the mean update of all tokens of the image. Dashed lines: the value "
+    "for independent random updates.",
     "Figure 10",
 )
 def coherence(result: DynamicsResult, name: str) -> Figure:

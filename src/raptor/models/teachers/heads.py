@@ -40,4 +40,4 @@ def with_head(parts: Parts, head: nn.Linear | None) -> Parts:
         return parts
     like = next(parts.blocks[0].parameters())
     own = copy.deepcopy(head).to(like).requires_grad_(False)
-    return replace(parts, classify=linear_head(own, parts.layout, parts.width), linear=own)
+    return replace(parts, classify=linear_head(own, parts.layout, parts.width), head=None, linear=own)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from raptor.errors import ModelNotFoundError, OptionError, RaptorError, UnsupportedModelError, WeightsError, one_line
 from raptor.models.checkpoints import SURROGATE_TYPE
@@ -41,7 +42,7 @@ def check_source(source: str) -> bool:
     return not reachable()
 
 
-def load(source: str, weights: Path | None, dtype: torch.dtype) -> Any:
+def load(source: str, weights: Path | None, dtype: torch.dtype, teacher: nn.Module | None = None) -> Any:
     """Load a model.
 
     Parameters
@@ -52,6 +53,8 @@ def load(source: str, weights: Path | None, dtype: torch.dtype) -> Any:
         File with other weights than those of the checkpoint, or None.
     dtype
         Data type of the weights.
+    teacher
+        The module of a surrogate's teacher, if it is the user's own code.
     """
     from raptor.models.pretrained import load_surrogate  # registers surrogates with transformers
 
@@ -62,7 +65,7 @@ def load(source: str, weights: Path | None, dtype: torch.dtype) -> Any:
     if config.model_type == SURROGATE_TYPE:
         if weights is not None:
             raise OptionError(f"weights= (--weights) cannot be used with {source!r}: a surrogate has its own weights")
-        return load_surrogate(source, dtype, local)
+        return load_surrogate(source, dtype, local, teacher)
     kind = _model_class(config)
     state = None if weights is None else read_weights(weights)
     origin = str(weights or source)

@@ -9,12 +9,13 @@ from torch import nn
 
 from raptor.core.preprocessing import Size
 from raptor.errors import UnsupportedModelError
-from raptor.models.teachers import huggingface, own, timm
+from raptor.models.teachers import flows, huggingface, own, timm
 from raptor.models.teachers.classifiers import classifier_of
 from raptor.models.teachers.teacher import Adapter, Parts
 
 # Adapter of each supported class; `register_adapter` adds to it.
-ADAPTERS: dict[str, Adapter] = {**huggingface.ADAPTERS, **timm.ADAPTERS, **own.ADAPTERS}
+ADAPTERS: dict[str, Adapter] = {**huggingface.ADAPTERS, **timm.ADAPTERS, **own.ADAPTERS, **flows.ADAPTERS}
+BUILT_IN = frozenset(ADAPTERS)
 
 
 def key_of(kind: type) -> str:
@@ -37,6 +38,12 @@ def register_adapter(kind: type[nn.Module], adapter: Adapter) -> None:
 
 def _adapter_for(module: nn.Module) -> Adapter | None:
     return next((ADAPTERS[key] for key in map(key_of, type(module).__mro__) if key in ADAPTERS), None)
+
+
+def is_built_in(module: nn.Module) -> bool:
+    """Return whether raptor's own adapter reads a module; those of users are checked when a model is loaded."""
+    found = (key for base in _candidates(unwrapped(module)) for key in map(key_of, type(base).__mro__))
+    return next((key in BUILT_IN for key in found if key in ADAPTERS), True)
 
 
 def unwrapped(module: nn.Module) -> nn.Module:
@@ -64,7 +71,11 @@ def parts_of(module: nn.Module, image_size: Size | None = None) -> Parts:
     for base in _candidates(module):
         if adapter := _adapter_for(base):
             parts = adapter(base, image_size)
-            if parts.classify is None:
+            if not isinstance(parts, Parts):
+                raise UnsupportedModelError(
+                    f"the adapter of {key_of(type(base))} returned a {type(parts).__name__}, not raptor.Parts"
+                )
+            if parts.classify is None and parts.head is None:
                 parts = replace(parts, classify=classifier_of(module, base, parts.layout))
             return parts
     raise UnsupportedModelError(

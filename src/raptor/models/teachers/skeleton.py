@@ -1,7 +1,8 @@
 """Descriptions of teachers, from which the parts that a saved surrogate needs are rebuilt.
 
 A description is plain JSON: the library, the class or name, the configuration and the image size. It contains no code,
-and only classes with an adapter are accepted.
+and only classes with an adapter are accepted. A model of the user's own code is described by the name of its class
+alone: whoever loads its surrogate passes the model, because a file must not choose what code runs.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from raptor.runtime.optional_imports import import_transformers
 
 Description = dict[str, Any]
 
+USER = "python"  # library of a model that is the user's own code
 TIMM_OPTIONS = {"img_size", "num_classes", "global_pool"}
 
 
@@ -31,31 +33,63 @@ def describe(teacher: Teacher) -> Description:
     """Return a description of a teacher for `rebuild`; raise an UnsupportedModelError if that is not possible."""
     module: Any = unwrapped(teacher.module)
     library = type(module).__module__.partition(".")[0]
-    if library not in _OF or (library == "raptor" and not isinstance(module, ViT)):
+    if library == "raptor" and not isinstance(module, ViT):
         raise UnsupportedModelError(
-            f"a surrogate of {key_of(type(module))} cannot be saved; the teacher must be a ViT of raptor, transformers "
-            "or timm"
+            f"a surrogate of {key_of(type(module))} cannot be saved: distill a surrogate of its teacher instead"
         )
     linear = teacher.linear
     description = {
-        "library": library,
-        **_OF[library](module),
+        "library": library if library in _OF else USER,
+        **_OF.get(library, _of_user)(module),
         "image_size": list(teacher.image_size),
         "linear": None if linear is None else [linear.in_features, linear.out_features, linear.bias is not None],
     }
-    _check(description, module)
+    if description["library"] != USER:
+        _check(description, module)
     return description
 
 
-def rebuild(description: Description, preprocessing: Preprocessing, name: str) -> Teacher:
-    """Build a teacher from its description, with random weights."""
+def rebuild(
+    description: Description, preprocessing: Preprocessing, name: str, module: nn.Module | None = None
+) -> Teacher:
+    """Build a teacher from its description.
+
+    Parameters
+    ----------
+    description
+        What `describe` returned.
+    preprocessing, name
+        Of the teacher.
+    module
+        A copy of the teacher's module, if it is the user's own; other modules are built, with random weights.
+    """
     try:
-        module = _FROM[description["library"]](description)
+        if description["library"] == USER:
+            module = _of_class(module, description["class"])
+        else:
+            module = _FROM[description["library"]](description)
         linear = None if description["linear"] is None else nn.Linear(*description["linear"])
         height, width = description["image_size"]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise WeightsError(f"the description of the teacher in config.json is invalid: {one_line(error)}") from error
     return Teacher(module, lambda model: with_head(parts_of(model, (height, width)), linear), preprocessing, name)
+
+
+def _of_user(module: Any) -> Description:
+    return {"class": key_of(type(module))}
+
+
+def _of_class(module: nn.Module | None, wanted: str) -> nn.Module:
+    """Return the user's module if it is of the right class; raise a WeightsError if it is not, or if there is none."""
+    if module is None:
+        raise WeightsError(
+            f"this surrogate needs the code of its teacher, {wanted}: use "
+            "raptor.load_model(DIRECTORY, teacher=...), or --teacher "
+            "python:package.module:function with raptor fidelity"
+        )
+    if key_of(type(module)) != wanted:
+        raise WeightsError(f"this surrogate was distilled from a {wanted}, not from a {key_of(type(module))}")
+    return module
 
 
 def _check(description: Description, module: nn.Module) -> None:

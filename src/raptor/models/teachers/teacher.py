@@ -47,8 +47,13 @@ class Parts:
         that a step has no hidden state.
     classify
         Maps tokens after `norm` to logits; None if the model has no classifier.
+    head
+        Maps layer-L states, before `norm`, to logits; for models whose classifier does not read normalised tokens.
     linear
         The linear classifier that a user added, or None.
+    output_projections
+        Names in a block of the linear maps that end attention and the MLP, such as `("attn.proj", "mlp.fc2")`. None
+        finds them by their shapes. Depth scaling of a surrogate multiplies their outputs.
     module
         The module of these parts, if the adapter made a copy of its input.
     notes
@@ -66,7 +71,9 @@ class Parts:
     patch_size: Size
     call: Callable[[nn.Module, Tensor, int], Tensor] = plain_call
     classify: Head | None = None
+    head: Head | None = None
     linear: nn.Linear | None = None
+    output_projections: tuple[str, str] | None = None
     module: nn.Module | None = None
     notes: tuple[str, ...] = field(default=())
 
@@ -76,6 +83,13 @@ class Parts:
                 f"this {self.family} has {len(self.blocks)} layers, width {self.width} and {self.heads} heads; a ViT "
                 "needs at least one layer, and a width that is a multiple of the number of heads"
             )
+        for name in self.output_projections or ():
+            named = dict(self.blocks[0].named_modules()).get(name)
+            if getattr(getattr(named, "weight", None), "shape", (0,))[0] != self.width:
+                raise UnsupportedModelError(
+                    f"output_projections of this {self.family} names {name!r}, but its blocks have no linear map of "
+                    f"that name with {self.width} outputs"
+                )
 
 
 Adapter = Callable[[nn.Module, Size | None], Parts]
@@ -142,6 +156,8 @@ class Teacher(nn.Module):
     @property
     def head(self) -> Head | None:
         """The model's classifier on layer-L states, or None."""
+        if self.parts.head is not None:
+            return self.parts.head
         classify = self.parts.classify
         return None if classify is None else lambda tokens: classify(self.readout(tokens))
 

@@ -19,8 +19,8 @@ Partitions = dict[tuple[str, int], tuple[Phases, float]]
 
 @model_figure(
     "depth", "depth",
-    "Bright cells: the two layers have similar tokens. Move k, or choose another token group: all panels "
-    "show that choice. Phases are bright squares on the diagonal; a drift is a band that fades away from it.",
+    "Left: similarity of each pair of layers; bright means similar. Phases would appear as bright squares along the "
+    "diagonal, a drift as a band that fades away from it. Use the controls to change k and the token group.",
     paper="Figures 1 and 2", wide=True, on_page=True,
 )  # fmt: skip
 def depth(result: PhasesResult, name: str) -> Figure:
@@ -105,7 +105,7 @@ def _certainty(result: PhasesResult, partitions: Partitions) -> alt.Chart:
         .encode(
             x=x,
             y=alt.Y("frequency:Q", title="share of resamples", scale=alt.Scale(domain=[0, 1])),
-            color=alt.Color("cut:N", title="boundary of the partition above", scale=domain),
+            color=alt.Color("cut:N", title="boundary of the best split", scale=domain),
             tooltip=["boundary:N", alt.Tooltip("frequency:Q", format=".3f")],
         )
         .properties(width=WIDTH, height=HEIGHT, title=title)

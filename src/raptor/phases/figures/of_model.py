@@ -44,7 +44,7 @@ def similarity(result: PhasesResult, name: str) -> Figure:
 @model_figure(
     "remains",
     "depth",
-    "Similarity minus its fit by each description (drift, non-uniform drift, blocks): the paler, the better the fit.",
+    "Error of three models of the similarity matrix: uniform drift, non-uniform drift and blocks. Pale cells fit well.",
     wide=True,
 )
 def residuals(result: PhasesResult, name: str) -> Figure | None:
@@ -61,7 +61,7 @@ def residuals(result: PhasesResult, name: str) -> Figure | None:
         return None
     most = max(float(np.abs(matrix).max()) for matrix in left.values())
     colour = alt.Color(
-        "value:Q", title="S - fit", scale=alt.Scale(scheme=DIVERGING, domain=[-most, most], reverse=True)
+        "value:Q", title="similarity minus model", scale=alt.Scale(scheme=DIVERGING, domain=[-most, most], reverse=True)
     )
     charts = [
         heat(cells(matrix, 1), 1, result.phases.depth, SMALL_CELLS, colour).properties(
