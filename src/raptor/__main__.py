@@ -33,10 +33,12 @@ def _run(arguments: list[str]) -> int:
     from raptor.errors import RaptorError, printable
     from raptor.runtime.faults import explain_failure
     from raptor.runtime.malloc import keep_freed_memory
+    from raptor.runtime.notes import LOGGER, print_notes
 
     # The base class of typer's usage errors; its module differs between releases of typer.
     usage_error: type[Exception] = typer.BadParameter.__mro__[1]
     keep_freed_memory()  # a setting of the whole process, which a library call must not change
+    notes = print_notes(quiet="--quiet" in arguments)
     try:
         code = run_command(arguments)
         sys.stdout.flush()
@@ -57,6 +59,8 @@ def _run(arguments: list[str]) -> int:
             raise
         print(f"error: {printable(' '.join(message.split()))}", file=sys.stderr)
         return 2
+    finally:
+        LOGGER.removeHandler(notes)
 
 
 if __name__ == "__main__":

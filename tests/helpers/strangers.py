@@ -68,6 +68,10 @@ class PackedBlock(nn.Module):
 class ParallelBlock(PackedBlock):
     """Attention and MLP read the same input."""
 
+    def __init__(self):
+        super().__init__()
+        del self.n2
+
     def forward(self, x: Tensor) -> Tensor:
         n = self.n1(x)
         return x + self.attention(n) + self.down(F.gelu(self.up(n)))
@@ -123,7 +127,7 @@ class Vit(nn.Module):
     def tokens(self, pixels: Tensor) -> Tensor:
         patches = self.patchify(pixels).flatten(2).transpose(1, 2)
         if self.prefix:
-            patches = torch.cat([self.extra.expand(len(patches), -1, -1), patches], dim=1)
+            patches = torch.cat([self.extra.expand(patches.shape[0], -1, -1), patches], dim=1)
         return patches + self.where
 
     def pooled(self, tokens: Tensor) -> Tensor:
@@ -142,8 +146,10 @@ class EncoderVit(Vit):
     def __init__(self):
         super().__init__()
         layer = nn.TransformerEncoderLayer(WIDTH, HEADS, 48, batch_first=True, norm_first=False, activation="gelu")
-        self.encoder = nn.TransformerEncoder(layer, DEPTH)
+        self.encoder = nn.TransformerEncoder(layer, DEPTH, enable_nested_tensor=False)
         self.layers = self.encoder.layers
+        for value in self.layers.parameters():  # nn.TransformerEncoder copies one layer: no two would differ
+            nn.init.normal_(value, std=0.1)
 
 
 class PostNormVit(Vit):

@@ -110,19 +110,6 @@ def test_damaged_files_are_one_line(tmp_path):
         load_surrogate(tmp_path)
 
 
-def test_a_class_of_no_known_library_says_so():
-    torch.manual_seed(0)
-
-    class Mine(ViT):
-        """A class outside the libraries."""
-
-    Mine.__module__ = "mine"
-    teacher = load_model(ViT(SMALL))
-    teacher.module = Mine(SMALL)
-    with pytest.raises(UnsupportedModelError, match=r"mine\.Mine"):
-        standalone(build_surrogate(teacher, Phases((3,))), "teacher")
-
-
 def test_a_description_cannot_make_timm_load_anything_else():
     for changed in ({"name": "hf-hub:somebody/x"}, {"options": {"checkpoint_path": "x"}}):
         description = {"library": "timm", "name": "vit_tiny_patch16_224", "image_size": [32, 32], "linear": None,

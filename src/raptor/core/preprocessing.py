@@ -24,6 +24,9 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 
 Size = tuple[int, int]
 
+# Part of cache keys and of result.json, so this text must not change.
+GUESSED = "the ImageNet default; the model brought no preprocessing of its own"
+
 MOST_PIXELS = 2**15  # longest edge that a model can be given
 LARGEST = 2**26  # pixels of the largest image that is resized as a whole
 
@@ -71,8 +74,7 @@ class Preprocessing:
     std: tuple[float, float, float] = IMAGENET_STD
     rounding: Literal["down", "nearest"] = "down"
     scale: float = 1 / 255
-    # Part of cache keys and of result.json, so this text must not change.
-    source: str = "the ImageNet default; the model brought no preprocessing of its own"
+    source: str = GUESSED
 
     def __post_init__(self) -> None:
         if not _is_size(self.crop) or not (self.resize is None or _is_size(self.resize)):
@@ -108,6 +110,13 @@ class Preprocessing:
             max(new, round(box * new / old)) for box, new, old in zip(self.resize, size, self.crop, strict=True)
         )
         return replace(self, crop=size, resize=(height, width))
+
+    def in_words(self) -> str:
+        """Return what is done to an image, in one sentence without its end."""
+        resized = "" if self.resize is None else f"resized to {self.resize[0]}x{self.resize[1]}, "
+        imagenet = (self.mean, self.std) == (IMAGENET_MEAN, IMAGENET_STD)
+        scale = "the mean and std of ImageNet" if imagenet else f"mean {self.mean} and std {self.std}"
+        return f"images are {resized}cropped to {self.crop[0]}x{self.crop[1]} and normalised with {scale}"
 
     def fitted(self, how: str) -> Preprocessing:
         """Return a variant with the same crop: `own` (unchanged), `squash` (whole image), `pad` (no resizing)."""

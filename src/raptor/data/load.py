@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from raptor.core.batches import LoadedImageSet
 from raptor.core.deprecation import renamed_keywords
-from raptor.core.preprocessing import Preprocessing
+from raptor.core.preprocessing import GUESSED, Preprocessing
 from raptor.data.folders import read_folder, split_folders
 from raptor.data.images import Images
 from raptor.data.nyu import open_files, open_labelled
@@ -22,6 +22,7 @@ from raptor.data.scenes.layout import SPLITS
 from raptor.data.splits import HELD_OUT, choose, hold_out, known_split
 from raptor.errors import DataError, OptionError
 from raptor.runtime.distributed import SINGLE_PROCESS, ProcessGroup
+from raptor.runtime.notes import note
 from raptor.runtime.optional_imports import HUB_ID
 
 if TYPE_CHECKING:
@@ -133,6 +134,11 @@ def load_images(
     if batch_size < 1 or (workers or 0) < 0:
         raise OptionError(f"batch_size {batch_size} must be at least 1, and workers {workers} at least 0")
     preprocessing = teacher if isinstance(teacher, Preprocessing) else teacher.preprocessing
+    if not isinstance(teacher, Preprocessing) and preprocessing.source == GUESSED:
+        note(
+            f"{teacher.name} declares no preprocessing, so {preprocessing.in_words()}; pass preprocessing= to "
+            "load_model to change this"
+        )
     if images is not None and images < 1:
         raise OptionError(f"images {images} must be at least 1")
     if text == "scenes":

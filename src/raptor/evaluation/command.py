@@ -27,7 +27,7 @@ def fidelity_command(
     ],
     data: Data = None,
     teacher: Annotated[
-        str | None, Option("Teacher of the surrogate; by default the one that it was distilled from.")
+        str | None, Option("Teacher of the surrogate, as a MODEL; by default the one that it was distilled from.")
     ] = None,
     weights: Weights = None,
     *,
@@ -45,7 +45,8 @@ def fidelity_command(
 
     config = run_options.config(loading, surrogate=surrogate, data=data, teacher=teacher, weights=weights)
     with Run("fidelity", config, run_options.out, run_options.seed) as run:
-        alone = load_model(surrogate, run_options.size, device=run_options.device)
+        own_code = teacher if teacher is not None and teacher.startswith("python:") else None
+        alone = load_model(surrogate, run_options.size, device=run_options.device, teacher=own_code)
         if not isinstance(alone.module, RaptorModel):
             raise OptionError(
                 f"{surrogate!r} is not a surrogate: give a directory that 'raptor distill "

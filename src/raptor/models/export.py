@@ -60,6 +60,7 @@ def _onnx(module: nn.Module, pixels: Tensor, file: Path) -> Callable[[Tensor], l
     return lambda pixels: [torch.from_numpy(out) for out in session.run(None, {"pixel_values": pixels.numpy()})]
 
 
+FIXED_BATCH = "its code fixes the batch size; use x.shape[0] in place of len(x), and no number taken from an example"
 FORMATS: dict[str, tuple[str, Callable[[nn.Module, Tensor, Path], Callable[[Tensor], list[Tensor]]]]] = {
     "torch-export": ("model.pt2", _torch_export),
     "onnx": ("model.onnx", _onnx),
@@ -94,7 +95,8 @@ def write_export(flow: Teacher, folder: Path, form: str) -> tuple[Path, float]:
             raise
         except Exception as error:
             # The exporters raise many kinds of errors at operators that they do not support.
-            raise UnsupportedModelError(f"{flow.name!r} cannot be exported as {form}: {one_line(error)}") from error
+            why = FIXED_BATCH if "specialized it to be a constant" in str(error) else one_line(error)
+            raise UnsupportedModelError(f"{flow.name!r} cannot be exported as {form}: {why}") from error
         difference = max((a - b).abs().max().item() for a, b in zip(found, wanted, strict=True))
         largest = max(out.abs().max().item() for out in wanted)
         if difference > TOLERANCE * max(1.0, largest):

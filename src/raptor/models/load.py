@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, SupportsIndex
 
@@ -24,6 +25,7 @@ from raptor.runtime.random_state import preserve_random_state
 
 Loaded = tuple[nn.Module, Preprocessing | None]
 
+GIVEN = "load_model(preprocessing=...)"  # where a preprocessing comes from that the user passed
 MODELS = Path(__file__).parent
 SHIPPED = MODELS / "scenes_vit"
 # Bundled surrogates of that ViT, by name.
@@ -178,6 +180,8 @@ def load_model(
         module, declared = _load(name, Path(weights) if weights else None, dtype or torch.float32, own_code)
         module.requires_grad_(False)
         device = device or "cpu"
+    if preprocessing is not None:
+        preprocessing = replace(preprocessing, source=GIVEN)
     preprocessing = preprocessing or declared
     module = module.to(device=None if device is None else resolve_device(device), dtype=dtype)
     if isinstance(module, Teacher):

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 Models = Annotated[
     list[str] | None,
     Option(
-        "One model, or several to compare: scenes, scenes:k2, scenes:k3, a hub id, a directory, timm:NAME, or "
-        "dinov2:ARCH with --weights.",
+        "One model, or several to compare: scenes, scenes:k2, scenes:k3, a hub id, a directory, timm:NAME, "
+        "dinov2:ARCH with --weights, or python:package.module:function for a model of your own.",
         positional=True,
         metavar="MODEL",
     ),

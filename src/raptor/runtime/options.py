@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 Model = Annotated[
     str,
     Option(
-        "Model: scenes, scenes:k2, scenes:k3, a hub id, a directory, timm:NAME, or dinov2:ARCH with --weights.",
+        "Model: scenes, scenes:k2, scenes:k3, a hub id, a directory, timm:NAME, dinov2:ARCH with --weights, or "
+        "python:package.module:function for a model of your own.",
         positional=True,
     ),
 ]

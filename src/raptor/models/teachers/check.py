@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,26 +23,30 @@ def check_parts(teacher: Teacher) -> None:
     parts, name = teacher.parts, teacher.name
     shape = (2, parts.layout.n_tokens, parts.width)
     generator = torch.Generator().manual_seed(0)
-    pixels = torch.randn(2, 3, *parts.image_size, generator=generator).to(teacher.device)
+    pixels = torch.randn(2, 3, *parts.image_size, generator=generator).to(next(teacher.module.parameters()))
     groups = " + ".join(f"{where.stop - where.start} {group}" for group, where in parts.layout.slices.items())
-    tokens = _run(lambda: teacher.embed(pixels), f"embed of {name}")
+    tokens = _run(lambda: parts.embed(pixels), f"embed of {name}")
     _check_shape(tokens, shape, f"embed of {name}", f"its layout has {groups} tokens of width {parts.width}")
+
+    def step(tokens: Tensor, layer: int) -> Any:  # of whatever type the adapter returns
+        return parts.call(parts.blocks[layer], tokens, layer)
+
     for layer in sorted({0, teacher.depth - 1}):
         what = f"block {layer} of {name}"
-        states = _run(lambda layer=layer: teacher.step(tokens, layer), what)  # type: ignore[misc]
+        states = _run(lambda layer=layer: step(tokens, layer), what)  # type: ignore[misc]
         _check_shape(states, shape, what, "Parts.call must return the tokens alone, with their shape unchanged")
-        again = teacher.step(tokens, layer)
+        again = step(tokens, layer)
         if not _close(states, again):
             raise UnsupportedModelError(
                 f"{what} gives different states for the same input: it has a hidden state, or dropout that eval() does "
                 "not turn off"
             )
-        if not _close(states[:1], _run(lambda layer=layer: teacher.step(tokens[:1], layer), what)):  # type: ignore[misc]
+        if not _close(states[:1], _run(lambda layer=layer: step(tokens[:1], layer), what)):  # type: ignore[misc]
             raise UnsupportedModelError(
                 f"{what} gives an image other states when another image is in the batch; modules of torch.nn need "
                 "batch_first=True"
             )
-    normed = _run(lambda: teacher.readout(states), f"norm of {name}")
+    normed = _run(lambda: parts.norm(states), f"norm of {name}")
     _check_shape(normed, shape, f"norm of {name}", "a norm does not change the shape of the tokens")
     if (head := teacher.head) is not None:
         logits = _run(lambda: head(states), f"classify of {name}")
@@ -49,7 +54,7 @@ def check_parts(teacher: Teacher) -> None:
             raise UnsupportedModelError(f"classify of {name} must return logits of shape (batch, classes)")
 
 
-def _run(part: Callable[[], Tensor], what: str) -> Tensor:
+def _run(part: Callable[[], Any], what: str) -> Any:
     """Run a part; an error in it is one of the adapter."""
     try:
         return part()

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from torch import nn
@@ -57,6 +58,8 @@ def _as_model(made: Any, name: str) -> tuple[nn.Module, Preprocessing | None]:
         raise UnsupportedModelError(
             f"{name} returned a pair whose second part is a {type(preprocessing).__name__}, not raptor.Preprocessing"
         )
+    if preprocessing is not None:
+        preprocessing = replace(preprocessing, source=f"{SCHEME}{name}")
     if isinstance(model, Teacher):
         return model, preprocessing or model.preprocessing
     if isinstance(model, DepthFlow):

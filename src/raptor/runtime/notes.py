@@ -1,0 +1,22 @@
+"""Notes to the user: what raptor assumed, said once. Python's logging prints them, under the name `raptor`."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+LOGGER = logging.getLogger("raptor")
+
+
+def note(text: str) -> None:
+    """Tell the user something that is not an error; `logging.getLogger("raptor").setLevel("ERROR")` silences it."""
+    LOGGER.warning(text)
+
+
+def print_notes(quiet: bool) -> logging.Handler:
+    """Print notes on stderr, as the command line does; return the handler, which the caller removes."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("note: %(message)s"))
+    handler.setLevel(logging.ERROR if quiet else logging.WARNING)
+    LOGGER.addHandler(handler)
+    return handler
