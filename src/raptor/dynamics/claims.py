@@ -54,9 +54,8 @@ def _corrects(model: ModelDynamics) -> Claim:
     known = all(math.isfinite(one.high) for one in slopes.values())
     held = all(one.high < 0 for one in slopes.values()) if known else None
     evidence = (
-        f"after a perturbation of {SHOWN} of the norm at layer 0, the log of the "
-        "angle to the unperturbed trajectory changes "
-        f"per layer by: {', '.join(listed)} (negative: it returns)"
+        f"layer 0 was perturbed by {SHOWN:.0%} of each token's norm; change per layer of the log angle to the unperturbed "
+        f"trajectory (negative means that it returns): {', '.join(listed)}"
     )
     return Claim("perturbed trajectories return", held, evidence)
 
@@ -137,7 +136,10 @@ def _ranks(model: ModelDynamics) -> Claim:
     ends = [f"{group} {values[0]:.1f} and {values[-1]:.1f}" for group, values in curve.mean.items()]
     changes = {_change(curve, group) for group in curve.mean}
     held = True if changes == {-1} else False if 1 in changes else None
-    evidence = f"stable rank at the first and at the last step: {', '.join(ends)} (in the paper it falls to about 6)"
+    evidence = (
+        f"stable rank at the first and at the last step: {', '.join(ends)}; in the paper's model, which is larger, it "
+        "falls to about 6"
+    )
     return Claim("the rank of updates falls along depth", held, evidence)
 
 
@@ -158,7 +160,10 @@ def _coherence(model: ModelDynamics) -> Claim:
 def _disc(model: ModelDynamics) -> Claim:
     radii = {group: dmd.spectral_radius for group, dmd in model.dmd.items()}
     null = _listed(((group, dmd.random_walk.spectral_radius) for group, dmd in model.dmd.items()), ".4f")
-    evidence = f"spectral radius {_listed(radii.items(), '.4f')}; for random walks instead of states: {null}"
+    evidence = (
+        f"spectral radius {_listed(radii.items(), '.4f')}; baseline, the same map fitted to random walks in place of the "
+        f"model's states: {null}"
+    )
     return Claim(
         "the eigenvalues of a linear map fitted to depth lie in the unit disc",
         max(radii.values()) <= 1 + SLACK,

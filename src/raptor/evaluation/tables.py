@@ -116,7 +116,8 @@ def answer(
     known = recovered is not None and math.isfinite(recovered.value)
     if known and result.surrogate_top1 is not None and result.teacher_top1 is not None:
         right = Markup(
-            "It recovers {} of the teacher's accuracy: {} of the images are classified correctly, {} by the teacher. "
+            "It recovers {} of the teacher's accuracy: the surrogate classifies {} of the images correctly, the "
+            "teacher {}. "
         ).format(
             shown(result.recovered, ".1%", "recovered"),
             shown(result.surrogate_top1.value, ".1%", "surrogate_top1"),

@@ -15,8 +15,9 @@ COLOURS = ["#0072B2", "#D55E00"]
 
 @figure(
     "intervene", "interventions", "interventions",
-    "Accuracy (without labels: cosine with the unchanged output) after layers are replaced by others, interchanged, "
-    "skipped or repeated, within a phase and across phases. The dashed line is the unchanged model.",
+    "Accuracy after layers are replaced by others, interchanged, skipped or repeated, within a phase and across "
+    "phases. If the images have no labels, the cosine with the unchanged output is shown. The dashed line is the "
+    "unchanged model.",
     "Figure 15 of its second version", wide=True,
 )  # fmt: skip
 def interventions(result: InterveneResult, name: str) -> Figure:

@@ -22,8 +22,8 @@ class InterveneOptions:
     most: Annotated[
         int,
         Option(
-            "Maximum number of layer changes per experiment, drawn at random: this many within phases and this many "
-            "across phases.",
+            "For each kind of change, such as replacing two layers, test at most this many random changes within "
+            "phases, and as many across phases.",
             min=1,
         ),
     ] = 8

@@ -83,7 +83,11 @@ def _share_between(total: float, k: int, matrix: Array) -> float:
     return 1 + total / distance if distance > 0 else 0.0
 
 
-@objective("weighted", "mean similarity of a layer to the layers of its phase", _mean_over_layers)
+@objective(
+    "weighted",
+    "mean similarity inside each phase, averaged over phases with their numbers of layers as weights",
+    _mean_over_layers,
+)
 def weighted(sums: Array, lengths: Array) -> Array:
     """Return the similarities of a layer to its own segment, on average, times the number of layers."""
     return sums / lengths
@@ -91,7 +95,7 @@ def weighted(sums: Array, lengths: Array) -> Array:
 
 @objective(
     "mean",
-    "mean similarity inside a phase, averaged over phases, as the paper's formula has it",
+    "the same with equal weights, as in the paper's formula",
     _mean_over_phases,
 )
 def mean(sums: Array, lengths: Array) -> Array:
@@ -99,7 +103,7 @@ def mean(sums: Array, lengths: Array) -> Array:
     return sums / lengths**2
 
 
-@objective("cut", "maximum cut: the share of all distance that lies between phases", _share_between)
+@objective("cut", "maximum cut: the share of the total distance that lies between phases", _share_between)
 def cut(sums: Array, lengths: Array) -> Array:
     """Return minus the distance inside a segment."""
     return sums - lengths**2

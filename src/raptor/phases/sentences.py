@@ -53,11 +53,9 @@ def structure_sentence(structure: Structure, verdict: CandidateModel, k: int, la
     if verdict.kind == BLOCKS:
         return f"Depth is one phase: similarity is the same between all layers ({error})."
     return (
-        f"Similarity changes smoothly with depth: a {KIND_NAMES[verdict.kind]} "
-        f"fits it best ({error}; models with up to "
-        f"{most_phases(layers, min_length)} phases were compared). This neither "
-        "shows nor excludes that a few blocks can "
-        "replace the layers; to test that, distill a surrogate."
+        f"Similarity changes smoothly with depth: of the candidate descriptions of the similarity matrix (drifts, and up "
+        f"to {most_phases(layers, min_length)} phases), a {KIND_NAMES[verdict.kind]} fits best ({error}). This neither "
+        "shows nor excludes that a few blocks can replace the layers; to test that, distill a surrogate."
     )
 
 
@@ -69,6 +67,6 @@ def agreement_sentences(agreement: Agreement, k: int) -> list[str]:
     if not apart:
         return [f"With k = {k}, all token groups have the same boundaries."]
     return [
-        f"With k = {k}, other token groups give boundaries that differ by at most "
-        f"{', '.join(f'{shift} layer{chr(115) * (shift > 1)} ({name})' for name, shift in apart.items())}."
+        f"With k = {k}, boundaries that are found from one token group alone differ from those found from all tokens "
+        f"by at most {max(apart.values())} layer{'s' if max(apart.values()) > 1 else ''} ({', '.join(apart)})."
     ]

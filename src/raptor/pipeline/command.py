@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     help={
         "out": "Directory for the report page, and for one directory per measurement (required).",
         "images": "Number of images per measurement; the preset's by default.",
-        "batch_size": "Images per batch; 32 by default, and the preset's for training.",
+        "batch_size": "Images per batch. Default: 32 for measurements, and the preset's value for training.",
     },
 )  # fmt: skip
 def run_command(

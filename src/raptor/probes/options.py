@@ -115,8 +115,8 @@ class Table1Options:
         Sequence[int] | None,
         Option(
             (
-                "Numbers of blocks, such as 2,3,4: one surrogate each. By default the surrogates of "
-                "--surrogates, or the bundled ones."
+                "Numbers of blocks, such as 2,3,4: one surrogate each. Without --k, the table has the surrogates in "
+                "--surrogates; without both, the bundled ones."
             ),
             parse=parse_counts,
         ),
@@ -124,15 +124,16 @@ class Table1Options:
     surrogates: Annotated[
         list[str] | None,
         Option(
-            "Directories of finished surrogates, separated by commas (repeatable). If none has a number of blocks "
-            "in --k, it is distilled."
+            "Directories of finished surrogates, separated by commas (repeatable). For each number in --k that none of "
+            "them has, a new surrogate is distilled."
         ),
     ] = None
     baseline: Annotated[str | None, Option("A smaller model, as one more row of the table.")] = None
     untied: Annotated[
         Sequence[int],
         Option(
-            "Numbers of layers of untied controls to distill, such as 3; each layer is applied once.",
+            "Also distill untied controls, whose layers are each applied once; give their numbers of layers, such as "
+            "2,3.",
             parse=parse_counts,
         ),
     ] = ()
