@@ -13,9 +13,10 @@ from raptor.core.flow import rollout, stitch
 from raptor.core.phases import Phases
 from raptor.core.preprocessing import Preprocessing
 from raptor.data.load import load_images
-from raptor.evaluation.accuracy import accuracies
+from raptor.evaluation.accuracy import AccuracyMeasure
 from raptor.evaluation.description_length import elias_gamma_bits, fewest_bits, levin_bits, rounded
 from raptor.evaluation.evaluate import fidelity
+from raptor.evaluation.fidelity import trajectory_fidelity
 from raptor.models.checkpoints import save_vit
 from raptor.models.surrogate import build_surrogate
 from raptor.models.vit import ViT, ViTConfig
@@ -167,7 +168,9 @@ def test_accuracies_equal_those_of_stitched_flows(vit):
     teacher = load_model(vit)
     surrogate = build_surrogate(teacher, Phases((1, 2, 1)))
     images = load_images("scenes", teacher, "test", 20, batch_size=8)
-    found = accuracies(surrogate, images)
+    measure = AccuracyMeasure(surrogate)
+    trajectory_fidelity(surrogate.teacher, surrogate, images, surrogate.phases, observe=measure.update)
+    found = measure.compute()
     label = torch.cat([batch.label for batch in images])
 
     def top1(flow):

@@ -35,7 +35,7 @@ def test_a_diagonal_map_at_its_first_axis():
     """Differences along axis i grow by lambda_i / lambda_1 a layer."""
     values = [1.5, 1.2, -0.9, 0.5, 0.1]
     found = lyapunov_exponents(
-        Diagonal(6, values), [pixels(8, 8, batch=3).double()], Phases((4, 2)), vectors=8, iterations=60
+        Diagonal(6, values), [pixels(8, 8, batch=3).double()], Phases((4, 2)), vectors=8, iterations=60, tolerance=0
     )
     expected = sorted((math.log(abs(value / 1.5)) for value in values[1:]), reverse=True)
     for phase in found.mean.value:
@@ -56,7 +56,7 @@ def test_singular_values_are_those_of_the_whole_jacobian():
     teacher = raptor.load_model(ViT(ViTConfig(image_size=8, patch_size=4, depth=3, width=8, heads=2, n_register=0)))
     teacher.module.double()
     image = pixels(8, 8, batch=1).double()
-    found = lyapunov_exponents(teacher, [image], Phases((3,)), vectors=4, iterations=80)
+    found = lyapunov_exponents(teacher, [image], Phases((3,)), vectors=4, iterations=80, tolerance=0)
     with torch.no_grad():
         state = teacher.embed(image)
     norms = state.norm(dim=-1, keepdim=True)
@@ -70,6 +70,16 @@ def test_singular_values_are_those_of_the_whole_jacobian():
     jacobian = torch.autograd.functional.jacobian(directions, state / norms).reshape(5 * 8, 5 * 8)
     expected = torch.linalg.svdvals(jacobian)[:4].log() / 3
     assert found.mean.value[0] == pytest.approx(expected.tolist(), abs=1e-4)
+
+
+def test_iterations_stop_when_the_exponents_have_converged_and_say_so():
+    flow, image = Diagonal(6, [1.5, 1.2, -0.9, 0.5, 0.1]), [pixels(8, 8, batch=3).double()]
+    found = lyapunov_exponents(flow, image, Phases((4, 2)), vectors=8)
+    expected = sorted((math.log(abs(value / 1.5)) for value in (1.2, -0.9, 0.5, 0.1)), reverse=True)
+    assert found.mean.value[0] == pytest.approx(expected, abs=0.01)
+    assert (found.converged, found.iterations < 12) == (True, True)
+    short = lyapunov_exponents(flow, image, Phases((4, 2)), vectors=3, iterations=1, tolerance=0)
+    assert (short.converged, short.iterations) == (False, 1)
 
 
 def test_a_contraction_comes_to_rest_at_its_rate():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -67,10 +68,7 @@ class BinnedMean:
     def resample(self, draws: int = DRAWS, seed: int = 0) -> Float[Tensor, "draws *shape"]:
         """Return the means of `draws` bootstrap resamples of the bins."""
         sums, counts = self._filled
-        generator = torch.Generator().manual_seed(seed)
-        picks = torch.randint(len(sums), (draws, len(sums)), generator=generator)
-        weights = torch.zeros(draws, len(sums), dtype=torch.float64)
-        weights.scatter_add_(1, picks, torch.ones_like(picks, dtype=torch.float64))
+        weights = _resampling_weights(len(sums), draws, seed)
         means = (weights @ sums.reshape(len(sums), -1)) / (weights @ counts)[:, None]
         return means.reshape(draws, *sums.shape[1:])
 
@@ -82,6 +80,14 @@ class BinnedMean:
             nothing = torch.full_like(self.mean(), torch.nan)
             return nothing, nothing
         return percentile_interval(self.resample(draws, seed), level)
+
+
+@lru_cache(maxsize=4)
+def _resampling_weights(n_bins: int, draws: int, seed: int) -> Float[Tensor, "draws bins"]:
+    """Return how often each bin is drawn in each resample; one result has hundreds of intervals with the same draws."""
+    picks = torch.randint(n_bins, (draws, n_bins), generator=torch.Generator().manual_seed(seed))
+    weights = torch.zeros(draws, n_bins, dtype=torch.float64)
+    return weights.scatter_add_(1, picks, torch.ones_like(picks, dtype=torch.float64))
 
 
 def percentile_interval(

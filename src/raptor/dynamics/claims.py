@@ -54,7 +54,8 @@ def _corrects(model: ModelDynamics) -> Claim:
     known = all(math.isfinite(one.high) for one in slopes.values())
     held = all(one.high < 0 for one in slopes.values()) if known else None
     evidence = (
-        f"layer 0 was perturbed by {SHOWN:.0%} of each token's norm; change per layer of the log angle to the unperturbed "
+        f"layer 0 was perturbed by {SHOWN:.0%} of each token's norm; change per "
+        "layer of the log angle to the unperturbed "
         f"trajectory (negative means that it returns): {', '.join(listed)}"
     )
     return Claim("perturbed trajectories return", held, evidence)
@@ -161,7 +162,8 @@ def _disc(model: ModelDynamics) -> Claim:
     radii = {group: dmd.spectral_radius for group, dmd in model.dmd.items()}
     null = _listed(((group, dmd.random_walk.spectral_radius) for group, dmd in model.dmd.items()), ".4f")
     evidence = (
-        f"spectral radius {_listed(radii.items(), '.4f')}; baseline, the same map fitted to random walks in place of the "
+        f"spectral radius {_listed(radii.items(), '.4f')}; baseline, the same "
+        "map fitted to random walks in place of the "
         f"model's states: {null}"
     )
     return Claim(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
+import math
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.func import jvp, vjp
+from torch.autograd import grad
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import normalize
 
@@ -19,7 +19,8 @@ from raptor.core.flow import DepthFlow, layers_of
 from raptor.core.phases import Phases
 
 VECTORS = 16  # leading exponents
-ITERATIONS = 12  # steps of block power iteration
+ITERATIONS = 12  # most steps of block power iteration
+TOLERANCE = 0.02  # change of an exponent per layer at which iterations stop; the leading ones change far less
 
 
 @dataclass(frozen=True)
@@ -32,10 +33,14 @@ class LyapunovResult:
         By phase, the leading exponents, largest first; means over images.
     n
         Number of images.
+    iterations, converged
+        Steps of block power iteration that the slowest phase of an image took, and whether all converged.
     """
 
     mean: Estimate[list[list[float]]]
     n: int
+    iterations: int = ITERATIONS
+    converged: bool = True
 
 
 def lyapunov_exponents(
@@ -45,6 +50,7 @@ def lyapunov_exponents(
     vectors: int = VECTORS,
     iterations: int = ITERATIONS,
     seed: int = 0,
+    tolerance: float = TOLERANCE,
 ) -> LyapunovResult:
     """Measure the exponents of each phase along the trajectories of a few images.
 
@@ -57,67 +63,83 @@ def lyapunov_exponents(
     flow
         Teacher, surrogate or toy.
     images
-        A few images; each costs `iterations` x `vectors` forward and backward passes.
+        A few images; each costs about three backward passes of `vectors` images per iteration.
     phases
         Phases of the layers 1..L.
     vectors, iterations
-        Number of exponents, and of iterations.
+        Number of exponents, and most iterations.
     seed
         Seed of the first vectors and of the bootstrap over images.
+    tolerance
+        Iterations stop when no exponent changes by more than this.
     """
     phases.check_depth(flow.depth)
     means = [BinnedMean() for _ in phases.lengths]
     generator = torch.Generator().manual_seed(seed)
+    taken, converged = 0, True
     for pixels in pixels_of(images):
         with torch.no_grad():
             states = [states for _, states in layers_of(flow, flow.embed(pixels))]
         for mean, span in zip(means, phases.ranges, strict=True):
             first, last = span[0] - 1, span[-1]
-            singular = _singular(flow, states[first], first, last, vectors, iterations, generator)
-            mean.add(singular.log() / len(span))
+            exponents, steps = _exponents(flow, states[first], first, last, vectors, iterations, tolerance, generator)
+            mean.add(exponents)
+            taken, converged = max(taken, steps or iterations), converged and steps is not None
     ends = [mean.interval(seed=seed) for mean in means]
     n = means[0].n
     values = [mean.mean().tolist() for mean in means]
     low, high = ([interval[side].tolist() for interval in ends] for side in (0, 1))
-    return LyapunovResult(Estimate(values, low, high, n), n)
+    return LyapunovResult(Estimate(values, low, high, n), n, taken, converged)
 
 
-def _singular(
+def _exponents(
     flow: DepthFlow,
     state: Float[Tensor, "batch tokens width"],
     first: int,
     last: int,
     vectors: int,
     iterations: int,
+    tolerance: float,
     generator: torch.Generator,
-) -> Float[Tensor, "batch vectors"]:
-    """Return the leading singular values of the map from directions at one layer to directions at another."""
+) -> tuple[Float[Tensor, "batch vectors"], int | None]:
+    """Return the leading exponents of the map from directions at one layer to directions at another.
+
+    The second value is the number of iterations until they converged; None where they did not.
+    """
     batch, tokens, width = state.shape
     # The directions of a token have one dimension less than its features.
     vectors = min(vectors, tokens * (width - 1))
     copies = state.repeat_interleave(vectors, dim=0)
-    norms, start = copies.norm(dim=-1, keepdim=True), normalize(copies, dim=-1)
-
-    def forward(directions: Tensor) -> Tensor:
-        moved = normalize(directions, dim=-1) * norms
-        for layer in range(first, last):
-            moved = flow.step(moved, layer)
-        return normalize(moved, dim=-1)
-
+    norms = copies.norm(dim=-1, keepdim=True)
+    start = normalize(copies, dim=-1).requires_grad_()
     drawn = torch.randn(batch, tokens * width, vectors, generator=generator).to(state)
     basis = torch.linalg.qr(drawn)[0]
+    # The gradient of attention is differentiated too, which fused attention cannot do.
+    with sdpa_kernel(SDPBackend.MATH), torch.enable_grad():
+        moved = normalize(start, dim=-1) * norms
+        for layer in range(first, last):
+            moved = flow.step(moved, layer)
+        end = normalize(moved, dim=-1)
+        # J^T u is linear in u, so the derivative of <J^T u, v> by u is J v: cheaper than forward differentiation.
+        dual = torch.zeros_like(end, requires_grad=True)
+        (pulled,) = grad(end, start, dual, create_graph=True)
+        before = None
+        for iteration in range(iterations + 1):
+            (pushed,) = grad(pulled, dual, _rows(basis, copies), retain_graph=True)
+            images = _columns(pushed.detach(), batch, vectors)
+            exponents = torch.linalg.svdvals(images).log() / (last - first)
+            if before is not None and _largest_change(exponents, before) <= tolerance:
+                return exponents, iteration
+            if iteration < iterations:
+                (back,) = grad(end, start, _rows(images, copies), retain_graph=True)
+                basis, before = torch.linalg.qr(_columns(back.detach(), batch, vectors))[0], exponents
+    return exponents, None
 
-    def pushforward() -> Float[Tensor, "batch features vectors"]:
-        return _columns(jvp(forward, (start,), (_rows(basis, copies),))[1], batch, vectors).detach()
 
-    # Fused attention has no forward derivatives; torch warns about one of its own functions that they use.
-    with sdpa_kernel(SDPBackend.MATH), warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        pull = vjp(forward, start)[1]
-        for _ in range(iterations):
-            pulled = pull(_rows(pushforward(), copies))[0]
-            basis = torch.linalg.qr(_columns(pulled.detach(), batch, vectors))[0]
-        return torch.linalg.svdvals(pushforward())
+def _largest_change(now: Tensor, before: Tensor) -> float:
+    """Return the largest change of an exponent; those of directions that vanish are -inf and stay so."""
+    change = torch.where(now == before, 0.0, (now - before).abs())
+    return math.inf if change.isnan().any() else float(change.max())
 
 
 def _rows(columns: Float[Tensor, "batch features vectors"], like: Tensor) -> Float[Tensor, "copies tokens width"]:

@@ -22,6 +22,6 @@ class DynamicsOptions:
     """
 
     beyond: bool | None = None
-    perturbation_images: int = 32
+    perturbation_images: int = 16
     lyapunov_images: int = 4
     seed: int = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -12,7 +11,7 @@ from raptor.core.accuracy import head_and_label
 from raptor.core.batches import Batch
 from raptor.core.bootstrap import BinnedMean
 from raptor.core.estimate import Estimate
-from raptor.core.flow import Head, is_right, last_state, layers_of
+from raptor.core.flow import Head, is_right, last_state
 from raptor.models.surrogate import Surrogate
 
 
@@ -51,58 +50,55 @@ class Accuracies:
     stitched: dict[int, StitchedAccuracy]
 
 
-@torch.no_grad()
-def accuracies(surrogate: Surrogate, batches: Iterable[Batch], seed: int = 0) -> Accuracies:
-    """Measure in one pass how often the teacher, the surrogate and every stitched flow are right.
+class AccuracyMeasure:
+    """Counts how often the teacher, the surrogate and every stitched flow are right.
 
     Parameters
     ----------
     surrogate
         With its teacher, which has a classifier.
-    batches
-        Labelled images.
-    seed
-        Seed of the bootstrap over images.
     """
-    teacher = surrogate.teacher
-    ends = [span[-1] for span in surrogate.phases.ranges]
-    of_teacher, after = BinnedMean(), {end: BinnedMean() for end in ends}
-    n_classes = 0
-    for batch in batches:
-        head, label = head_and_label(surrogate, batch)
-        tokens = teacher.embed(batch.pixels)
-        n_classes = _count(of_teacher, head, last_state(teacher, tokens), label)
-        for layer, states in layers_of(surrogate, tokens):
-            if layer in after:
-                _count(after[layer], head, last_state(teacher, states, layer), label)
-    return _summarised(of_teacher, after, 1 / n_classes, seed)
 
+    def __init__(self, surrogate: Surrogate):
+        self.surrogate = surrogate
+        self.of_teacher = BinnedMean()
+        self.after = {span[-1]: BinnedMean() for span in surrogate.phases.ranges}
+        self.n_classes = 0
 
-def _count(right: BinnedMean, head: Head, last: Tensor, label: Tensor) -> int:
-    """Add which images are classified correctly; return the number of classes."""
-    logits = head(last)
-    right.add(is_right(logits, label))
-    return logits.shape[1]
+    def update(self, batch: Batch | Tensor, layer: int, teacher: Tensor, surrogate: Tensor) -> None:
+        """Add the states of a labelled batch at a layer; only the ends of phases matter."""
+        if layer not in self.after:
+            return
+        assert isinstance(batch, Batch)  # a bare tensor has no labels
+        head, label = head_and_label(self.surrogate, batch)
+        self._count(self.after[layer], head, last_state(self.surrogate.teacher, surrogate, layer), label)
+        if layer == self.surrogate.depth:
+            self._count(self.of_teacher, head, teacher, label)
 
+    def _count(self, right: BinnedMean, head: Head, last: Tensor, label: Tensor) -> None:
+        logits = head(last)
+        right.add(is_right(logits, label))
+        self.n_classes = logits.shape[1]
 
-def _summarised(of_teacher: BinnedMean, after: dict[int, BinnedMean], chance: float, seed: int) -> Accuracies:
-    n = of_teacher.n
+    def compute(self, seed: int = 0) -> Accuracies:
+        """Return the accuracies; the bootstrap draws the same images for all."""
+        n, chance = self.of_teacher.n, 1 / self.n_classes
 
-    def drawn(mean: BinnedMean) -> tuple[Tensor, Tensor]:
-        return mean.mean(), mean.resample(seed=seed)  # one seed draws the same images for all
+        def drawn(mean: BinnedMean) -> tuple[Tensor, Tensor]:
+            return mean.mean(), mean.resample(seed=seed)
 
-    def ratio(minus: float) -> Estimate[float]:
-        (part, parts), (whole, wholes) = drawn(after[max(after)]), drawn(of_teacher)
-        return Estimate.from_draws(_over(part - minus, whole - minus), _over(parts - minus, wholes - minus), n)
+        def ratio(minus: float) -> Estimate[float]:
+            (part, parts), (whole, wholes) = drawn(self.after[max(self.after)]), drawn(self.of_teacher)
+            return Estimate.from_draws(_over(part - minus, whole - minus), _over(parts - minus, wholes - minus), n)
 
-    stitched = {end: StitchedAccuracy(Estimate.from_draws(*drawn(mean), n)) for end, mean in after.items()}
-    return Accuracies(
-        teacher=Estimate.from_draws(*drawn(of_teacher), n),
-        surrogate=stitched[max(after)].top1,
-        recovered=ratio(0.0),
-        above_chance=ratio(chance),
-        stitched=stitched,
-    )
+        stitched = {end: StitchedAccuracy(Estimate.from_draws(*drawn(mean), n)) for end, mean in self.after.items()}
+        return Accuracies(
+            teacher=Estimate.from_draws(*drawn(self.of_teacher), n),
+            surrogate=stitched[max(stitched)].top1,
+            recovered=ratio(0.0),
+            above_chance=ratio(chance),
+            stitched=stitched,
+        )
 
 
 def _over(part: Tensor, whole: Tensor) -> Tensor:

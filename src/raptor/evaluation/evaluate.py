@@ -14,7 +14,7 @@ from raptor.core.estimate import Estimate, LayerEstimates
 from raptor.core.flow import DepthFlow, last_state
 from raptor.core.phases import Phases
 from raptor.core.serialize import Key, key
-from raptor.evaluation.accuracy import Accuracies, StitchedAccuracy, accuracies
+from raptor.evaluation.accuracy import AccuracyMeasure, StitchedAccuracy
 from raptor.evaluation.description_length import FULL, fewest_bits, levin_bits
 from raptor.evaluation.fidelity import trajectory_fidelity
 from raptor.models.complexity import count_flops, count_parameters
@@ -23,7 +23,7 @@ from raptor.render.notebook import HtmlRepr
 from raptor.runtime.device import synchronise
 from raptor.runtime.timing import compare
 
-QUANTISATION_IMAGES = 64  # images on which the smallest number of bits per parameter is found
+QUANTISATION_IMAGES = 32  # images on which the smallest number of bits per parameter is found
 TIMING_ROUNDS = 5
 
 
@@ -131,11 +131,14 @@ def fidelity(
     runtime_batch_size
         Images per batch of the comparison of run times; None skips it.
     """
-    by_layer = trajectory_fidelity(surrogate.teacher, surrogate, images, surrogate.phases, seed)
     images = as_image_set(images)
     first = next(iter(images))
     reason = no_accuracy(surrogate, first, images.classes)
-    right: Accuracies | None = accuracies(surrogate, images, seed) if reason is None else None
+    measure = AccuracyMeasure(surrogate) if reason is None else None
+    by_layer = trajectory_fidelity(
+        surrogate.teacher, surrogate, images, surrogate.phases, seed, observe=measure and measure.update
+    )
+    right = None if measure is None else measure.compute(seed)
     flops = _ratio(count_flops(surrogate, first.pixels[:1]), count_flops(surrogate.teacher, first.pixels[:1]))
     parameters = _ratio(count_parameters(surrogate.raptor), sum(map(count_parameters, surrogate.teacher.parts.blocks)))
     return FidelityResult(

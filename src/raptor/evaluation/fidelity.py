@@ -12,21 +12,24 @@ With y a teacher's token and s the surrogate's, at one layer, over images i, tok
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from raptor.core.batches import ImageSource, pixels_of
+from raptor.core.batches import Batch, ImageSource
 from raptor.core.bootstrap import DRAWS, BinnedMean
 from raptor.core.estimate import Estimate, LayerEstimates
 from raptor.core.flow import DepthFlow, layers_of
 from raptor.core.phases import Phases
 from raptor.errors import DataError, LayoutError
-from raptor.evaluation.measures import MEASURES, States, TokenStates, squared_correlation
+from raptor.evaluation.measures import MEASURES, States, TokenStates, token_cosine
 from raptor.runtime.device import doubled
+
+# What else is measured in the same pass: a batch, a layer, and the states of the teacher and of the surrogate there.
+Observe = Callable[[Batch | Tensor, int, Tensor, Tensor], None]
 
 MIN_IMAGES = 2
 CENTRE_IMAGES = 64  # first images, about whose mean squares are summed
@@ -55,9 +58,11 @@ class _Layer:
         by_token["identity_error"] = (y - at_input).square().sum(dim=-1)
         by_token["squares"] = (y - self.centre).square().sum(dim=-1)
         # Each image is compared with the one before it, across batches too; the first has none.
-        earlier = y[:-1] if self.before is None else torch.cat([self.before, y[:-1]])
-        by_token[SHUFFLED] = squared_correlation(s[-len(earlier) :], earlier) if len(earlier) else y.new_empty(0)
-        self.before = y[-1:]
+        centred = states.centred_teacher
+        earlier = centred[:-1] if self.before is None else torch.cat([self.before, centred[:-1]])
+        ours = states.centred_surrogate[len(y) - len(earlier) :]
+        by_token[SHUFFLED] = token_cosine(ours, earlier).square()
+        self.before = centred[-1:]
         for group, where in slices.items():
             for name, values in by_token.items():
                 if len(values):
@@ -82,7 +87,13 @@ class _Layer:
 
 @torch.no_grad()
 def trajectory_fidelity(
-    teacher: DepthFlow, surrogate: DepthFlow, images: ImageSource, phases: Phases, seed: int = 0, draws: int = DRAWS
+    teacher: DepthFlow,
+    surrogate: DepthFlow,
+    images: ImageSource,
+    phases: Phases,
+    seed: int = 0,
+    draws: int = DRAWS,
+    observe: Observe | None = None,
 ) -> dict[str, LayerEstimates]:
     """Measure how close a surrogate is to its teacher at the layers 1..L, both rolled out from layer 0.
 
@@ -96,6 +107,8 @@ def trajectory_fidelity(
         Phases of the surrogate; the identity baseline repeats the teacher's state at the input of each phase.
     seed, draws
         Seed and number of draws of the bootstrap over images.
+    observe
+        Called with each batch, layer, and the states of both, for what else is measured in the same pass.
 
     Returns
     -------
@@ -110,14 +123,17 @@ def trajectory_fidelity(
         )
     phases.check_depth(teacher.depth)
     slices = {**teacher.layout.slices, "all": slice(0, teacher.layout.n_tokens)}
-    batches = iter(pixels_of(images))
+    batches = iter(images)
     first, centres = _first_mean(teacher, batches)
     layers = [_Layer(slices, centre) for centre in centres]
     starts = {span[0] - 1 for span in phases.ranges}
-    for pixels in chain(first, batches):
+    for batch in chain(first, batches):
+        pixels = _pixels(batch)
         at_input = tokens = teacher.embed(pixels)
         both = zip(layers_of(teacher, tokens), layers_of(surrogate, surrogate.embed(pixels)), strict=True)
         for (layer, y), (_, s) in both:
+            if observe is not None:
+                observe(batch, layer, y, s)
             if layer:
                 layers[layer - 1].add(y, s, at_input, slices)
             if layer in starts:
@@ -142,18 +158,22 @@ def _by_layer(name: str, by_group: dict[str, list[dict[str, Estimate[float]]]], 
     )
 
 
-def _first_mean(teacher: DepthFlow, batches: Iterator[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+def _pixels(batch: Batch | Tensor) -> Tensor:
+    return batch if isinstance(batch, Tensor) else batch.pixels
+
+
+def _first_mean(teacher: DepthFlow, batches: Iterator[Batch | Tensor]) -> tuple[list[Batch | Tensor], list[Tensor]]:
     """Take the first batches; return them, and the mean states of their images at the layers 1..L.
 
     The mean is over the same number of images whatever the batch size is: intervals depend on the point that squares
     are taken about.
     """
-    taken: list[Tensor] = []
+    taken: list[Batch | Tensor] = []
     sums: list[Tensor] = []
     n = 0
-    while n < CENTRE_IMAGES and (pixels := next(batches, None)) is not None:
-        taken.append(pixels)
-        some = pixels[: CENTRE_IMAGES - n]
+    while n < CENTRE_IMAGES and (batch := next(batches, None)) is not None:
+        taken.append(batch)
+        some = _pixels(batch)[: CENTRE_IMAGES - n]
         n += len(some)
         added = [doubled(y).sum(dim=0) for layer, y in layers_of(teacher, teacher.embed(some)) if layer]
         sums = [one + other for one, other in zip(sums, added, strict=True)] if sums else added

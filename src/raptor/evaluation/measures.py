@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import cosine_similarity
 
 States = Float[Tensor, "batch tokens width"]
 ByToken = Float[Tensor, "batch tokens"]
@@ -38,6 +38,16 @@ class TokenStates:
     def error(self) -> ByToken:
         """Norm of the difference between teacher and surrogate."""
         return (self.teacher - self.surrogate).norm(dim=-1)
+
+    @cached_property
+    def centred_teacher(self) -> States:
+        """The teacher's tokens minus their mean over features."""
+        return self.teacher - self.teacher.mean(dim=-1, keepdim=True)
+
+    @cached_property
+    def centred_surrogate(self) -> States:
+        """The surrogate's tokens minus their mean over features."""
+        return self.surrogate - self.surrogate.mean(dim=-1, keepdim=True)
 
 
 @dataclass(frozen=True)
@@ -89,7 +99,7 @@ def measure(name: str, title: str | None = None, page: bool = False) -> Callable
 @measure("pearson2", "pearson2")
 def pearson2(states: TokenStates) -> ByToken:
     """Return the squared correlation over features: the R2 of the paper's appendix."""
-    return squared_correlation(states.teacher, states.surrogate)
+    return token_cosine(states.centred_teacher, states.centred_surrogate).square()
 
 
 MEASURES["pearson2_shuffled"] = Measure(None, False, None)
@@ -98,7 +108,7 @@ MEASURES["pearson2_shuffled"] = Measure(None, False, None)
 @measure("cosine")
 def cosine(states: TokenStates) -> ByToken:
     """Return the cosine between the tokens."""
-    return cosine_similarity(states.teacher, states.surrogate, dim=-1)
+    return token_cosine(states.teacher, states.surrogate)
 
 
 @measure("epsilon")
@@ -113,7 +123,8 @@ def relative_epsilon(states: TokenStates) -> ByToken:
     return states.error / states.teacher.norm(dim=-1).clamp(min=1e-300)
 
 
-def squared_correlation(a: Float[Tensor, "*n width"], b: Float[Tensor, "*n width"]) -> Float[Tensor, "*n"]:
-    """Return the squared Pearson correlation over the last axis."""
-    a, b = a - a.mean(dim=-1, keepdim=True), b - b.mean(dim=-1, keepdim=True)
-    return cosine_similarity(a, b, dim=-1).square()
+def token_cosine(a: Float[Tensor, "*n width"], b: Float[Tensor, "*n width"]) -> Float[Tensor, "*n"]:
+    """Return the cosine over the last axis; 0 where a vector is 0."""
+    # As batched products: several times faster than torch's cosine_similarity in double precision.
+    product, first, second = (torch.einsum("...d,...d->...", x, y) for x, y in ((a, b), (a, a), (b, b)))
+    return product / (first * second).sqrt().clamp(min=1e-300)

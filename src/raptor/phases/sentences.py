@@ -53,7 +53,8 @@ def structure_sentence(structure: Structure, verdict: CandidateModel, k: int, la
     if verdict.kind == BLOCKS:
         return f"Depth is one phase: similarity is the same between all layers ({error})."
     return (
-        f"Similarity changes smoothly with depth: of the candidate descriptions of the similarity matrix (drifts, and up "
+        "Similarity changes smoothly with depth: of the candidate descriptions "
+        "of the similarity matrix (drifts, and up "
         f"to {most_phases(layers, min_length)} phases), a {KIND_NAMES[verdict.kind]} fits best ({error}). This neither "
         "shows nor excludes that a few blocks can replace the layers; to test that, distill a surrogate."
     )

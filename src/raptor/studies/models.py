@@ -16,7 +16,7 @@ from raptor.data.train_val_test import load_train_val_test
 from raptor.distillation.activation_cache import open_states
 from raptor.distillation.distill import STAGES, train_surrogate
 from raptor.distillation.recipes import Distillation
-from raptor.evaluation.accuracy import accuracies
+from raptor.evaluation.accuracy import AccuracyMeasure
 from raptor.evaluation.fidelity import trajectory_fidelity
 from raptor.models.checkpoints import save_vit
 from raptor.models.complexity import count_parameters
@@ -134,7 +134,9 @@ def _distilled(setting: StudySetting, teacher: Teacher, phases: Phases, recipe: 
 
 def _measure(setting: StudySetting, teacher: Teacher, phases: Phases, recipe: Distillation) -> StudentResult:
     surrogate, held_out = _distilled(setting, teacher, phases, recipe), setting.held_out()
-    found, right = trajectory_fidelity(teacher, surrogate, held_out, phases), accuracies(surrogate, held_out)
+    measure = AccuracyMeasure(surrogate)
+    found = trajectory_fidelity(teacher, surrogate, held_out, phases, observe=measure.update)
+    right = measure.compute()
     assert surrogate.record is not None
     return StudentResult(
         phases=phases,
