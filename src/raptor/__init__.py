@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from raptor.reporting.report import Report as Report
     from raptor.reporting.report import report as report
     from raptor.runtime.options import RunOptions as RunOptions
+    from raptor.runtime.progress import ProgressState as ProgressState
     from raptor.runtime.records import read_result as read_result
     from raptor.runtime.rundir import Record as Record
     from raptor.studies.options import StudyOptions as StudyOptions
@@ -162,6 +163,7 @@ _HOME = {
     "read_result": "raptor.runtime.records",
     "Record": "raptor.runtime.rundir",
     "RunOptions": "raptor.runtime.options",
+    "ProgressState": "raptor.runtime.progress",
     "Estimate": "raptor.core.estimate",
     "LayerEstimates": "raptor.core.estimate",
     "RaptorError": "raptor.errors",

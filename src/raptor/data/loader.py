@@ -28,7 +28,7 @@ def loaded(dataset: Dataset, batches: Iterable[list[int]], workers: int) -> Iter
     """
     source = _started(
         DataLoader(
-            dataset, batch_sampler=batches, num_workers=workers, collate_fn=_as_is, worker_init_fn=_leave_sigterm,
+            dataset, batch_sampler=batches, num_workers=workers, collate_fn=_as_is, worker_init_fn=_leave_signals,
             # The loader draws a seed when it starts; with its own generator the global one does not change.
             generator=torch.Generator(),
         )
@@ -63,9 +63,10 @@ def _started(loader: DataLoader) -> Iterator[list[Any]]:
     return source
 
 
-def _leave_sigterm(worker: int) -> None:
-    """Ignore SIGTERM in a worker: schedulers send it to all processes, and the main process must save first."""
+def _leave_signals(worker: int) -> None:
+    """Ignore SIGTERM and Ctrl-C in a worker: all processes get them, and the main process must save first."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _as_is(items: list[Any]) -> list[Any]:

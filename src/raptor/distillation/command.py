@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from raptor.core.options import Option
 from raptor.core.phases import Phases
@@ -19,11 +19,9 @@ from raptor.runtime.verbs import SURROGATE, verb
 
 if TYPE_CHECKING:
     from raptor.core.batches import LoadedImageSet
-    from raptor.distillation.activation_cache import StatesCache
     from raptor.distillation.cost import PlanResult
     from raptor.distillation.export import ExportResult
     from raptor.distillation.result import DistillResult
-    from raptor.models.surrogate import Surrogate
     from raptor.models.teachers.teacher import Teacher
 
 
@@ -61,7 +59,7 @@ def distill_command(
     from raptor.data.load import HELD_OUT, data_for, parse_source, training_split
     from raptor.distillation import figures  # noqa: F401 (registers them)
     from raptor.distillation.activation_cache import open_states
-    from raptor.distillation.distill import STAGES
+    from raptor.distillation.distill import STAGES, distill
     from raptor.distillation.model_card import SavedFidelity
     from raptor.distillation.result import DistillResult, read_losses
     from raptor.distillation.saving import save_surrogate
@@ -71,7 +69,6 @@ def distill_command(
     from raptor.models.teachers.skeleton import describe
     from raptor.render.charts import draw
     from raptor.runtime.distributed import is_main_process
-    from raptor.runtime.progress import Tracked
     from raptor.training.resuming import check_fresh
 
     if (k is None) == (phases is None):
@@ -102,14 +99,18 @@ def distill_command(
         states = None if cache is None else open_states(cache, teacher, images, run_options.announce)
         run.begin()
         found = given or _find_phases(teacher, source, split or "train", k, loading, run_options)
-        surrogate = distill_with_bar(
-            teacher, images, found, options, run_options, resume, states,
-            {"data": data, "images": len(images), "recipe": options.recipe, "loading": to_plain(loading)},
+        surrogate = distill(
+            teacher, images, found, options, run_options.out, resume,
+            extra_config={"data": data, "images": len(images), "recipe": options.recipe, "loading": to_plain(loading)},
+            cache=states, progress=run_options.progress,
         )  # fmt: skip
         if not is_main_process():
             return None
+        if "unfinished" in surrogate.record:
+            save_surrogate(surrogate, run.out, data, run.seed)
+            raise KeyboardInterrupt
         save_surrogate(surrogate, run.out, data, run.seed)  # before it is measured: nothing is lost if that fails
-        measured = fidelity(surrogate, Tracked(held_out, "fidelity", run_options.progress), run.seed)
+        measured = fidelity(surrogate, held_out, run.seed, progress=run_options.progress)
         images_seen = _images_seen(options)
         seconds: float = surrogate.record["seconds"]
         result = DistillResult(
@@ -152,43 +153,17 @@ def _training_images(
     return loading.load(source, teacher, split, n, seed=run_options.seed)
 
 
-def distill_with_bar(
-    teacher: Teacher,
-    images: LoadedImageSet,
-    phases: Phases,
-    options: DistillOptions,
-    run_options: RunOptions,
-    resume: bool,
-    states: StatesCache | None,
-    extra_config: dict[str, Any],
-) -> Surrogate:
-    """Train with a progress bar over both stages."""
-    from raptor.distillation.distill import STAGES, distill
-    from raptor.runtime.progress import Bar
-
-    recipe = options.distillation()
-    with Bar(_images_seen(options), f"surrogate {phases}", run_options.progress) as bar:
-
-        def watch(stage: str, line: dict[str, float]) -> None:
-            done = recipe.blockwise.steps * (stage == STAGES[1]) + int(line["step"])
-            bar.move(done * recipe.blockwise.batch_size, f"{stage} loss {line['loss']:.4f}")
-
-        return distill(teacher, images, phases, options, run_options.out, resume, watch, extra_config, cache=states)
-
-
 def _find_phases(
     teacher: Teacher, source: str, split: str, k: int | str | None, loading: LoadOptions, run_options: RunOptions
 ) -> Phases:
     """Find the phases on images of the training split."""
     from raptor.inspection.command import DEFAULT_IMAGES
     from raptor.phases.find import find_phases
-    from raptor.runtime.progress import track
 
     assert k is not None
     n = run_options.images or DEFAULT_IMAGES
     images = loading.load(source, teacher, split, n, run_options.batch, run_options.seed)
-    batches = track(images, len(images), "phases", run_options.progress)
-    return find_phases(teacher, batches, k=k, seed=run_options.seed).phases
+    return find_phases(teacher, images, k=k, seed=run_options.seed, progress=run_options.progress).phases
 
 
 @verb(SURROGATE, "distillation.cost:PlanResult", name="plan", help={"images": None})

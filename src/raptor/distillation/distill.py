@@ -27,10 +27,12 @@ from raptor.models.surrogate import Surrogate, build_surrogate
 from raptor.models.teachers.teacher import Teacher
 from raptor.models.weights import fingerprint
 from raptor.runtime.files import explained
+from raptor.runtime.notes import note
+from raptor.runtime.progress import Progress, ProgressLike
 from raptor.runtime.random_state import preserve_random_state
 from raptor.training.accelerate import LaunchOptions, Part
 from raptor.training.config import TrainConfig
-from raptor.training.loop import Objective, fit
+from raptor.training.loop import Objective, TrainingInterrupted, fit
 from raptor.training.schedules import annealed
 
 Watch = Callable[[str, dict[str, float]], None]
@@ -52,8 +54,12 @@ def distill(
     launch: LaunchOptions | None = None,
     start: Surrogate | None = None,
     cache: StatesCache | None = None,
+    progress: ProgressLike = True,
 ) -> Surrogate:
     """Train a surrogate of a teacher.
+
+    Ctrl-C stops the training after the current step: the surrogate is returned as far as it got, and
+    `record["unfinished"]` says where it stopped. With `out`, `resume=True` continues it.
 
     Parameters
     ----------
@@ -76,6 +82,9 @@ def distill(
         Surrogate with these phases to continue from, trained in place; by default a new one.
     cache
         States of the images, from `open_states`; by default the teacher runs on every batch.
+    progress
+        Whether to show steps, loss and the time that is left: a bar in a terminal or a notebook, lines in a log. Or a
+        function, called with a `ProgressState` after every step.
 
     Returns
     -------
@@ -91,7 +100,9 @@ def distill(
         recipe, launch = chosen.distillation(), launch or chosen.launch()
     else:
         recipe = chosen
-    return train_surrogate(teacher, images, phases, recipe, out, resume, watch, extra_config, launch, start, cache)
+    return train_surrogate(
+        teacher, images, phases, recipe, out, resume, watch, extra_config, launch, start, cache, progress
+    )
 
 
 def _deprecated(old: str, new: str) -> None:
@@ -110,6 +121,7 @@ def train_surrogate(
     launch: LaunchOptions | None = None,
     start: Surrogate | None = None,
     cache: StatesCache | None = None,
+    progress: ProgressLike = False,
 ) -> Surrogate:
     """Train a surrogate with all hyper-parameters given; `distill` is the simpler way.
 
@@ -119,7 +131,7 @@ def train_surrogate(
         Hyper-parameters of both stages.
     launch
         Precision, accumulation, checkpointing and trackers.
-    teacher, images, phases, out, resume, watch, extra_config, start, cache
+    teacher, images, phases, out, resume, watch, extra_config, start, cache, progress
         As in `distill`.
     """
     phases, launch = as_phases(phases), launch or LaunchOptions()
@@ -143,28 +155,41 @@ def train_surrogate(
         "cached": cache is not None,
         **(extra_config or {}),
     }
-    seconds = 0.0
-    for name, objective, training, blockwise in _stages(surrogate, recipe, variance):
+    seconds, unfinished, before = 0.0, None, 0
+    steps = recipe.blockwise.steps + recipe.end_to_end.steps
+    with Progress.of(progress).bar(steps, f"distill {phases}", "step", recipe.blockwise.batch_size) as bar:
+        for name, objective, training, blockwise in _stages(surrogate, recipe, variance):
 
-        def batches(first: int, size: int, part: Part, seed: int = training.seed) -> Iterator[Batch | States]:
-            return (cache or images).shuffled(first, size, seed, part)
+            def batches(first: int, size: int, part: Part, seed: int = training.seed) -> Iterator[Batch | States]:
+                return (cache or images).shuffled(first, size, seed, part)
 
-        folder = None if out is None else out / name
-        if folder is not None:
-            with explained(folder):
-                folder.mkdir(parents=True, exist_ok=True)
-        if training.steps:
-            seconds += fit(
-                surrogate.raptor, objective, batches, training, folder, resume, {"stage": name, **config},
-                watch=None if watch is None else partial(watch, name),
-                clip_separately=tuple(surrogate.raptor.blocks) if blockwise else (), launch=launch,
-            )  # fmt: skip
+            def on_step(step: int, loss: float, name: str = name, before: int = before) -> None:
+                bar.move(before + step, f"distill {phases}, {name}", loss)
+
+            folder = None if out is None else out / name
+            if folder is not None:
+                with explained(folder):
+                    folder.mkdir(parents=True, exist_ok=True)
+            if training.steps:
+                try:
+                    seconds += fit(
+                        surrogate.raptor, objective, batches, training, folder, resume, {"stage": name, **config},
+                        watch=None if watch is None else partial(watch, name), on_step=on_step,
+                        clip_separately=tuple(surrogate.raptor.blocks) if blockwise else (), launch=launch,
+                    )  # fmt: skip
+                except TrainingInterrupted as stop:
+                    unfinished = {"stage": name, "step": stop.step, "steps": training.steps}
+                    break
+            before += training.steps
     surrogate.record = {
         "phases": str(phases),
         "seconds": round(seconds, 1),
         **recipe.to_config(),
         **(extra_config or {}),
     }
+    if unfinished is not None:
+        surrogate.record["unfinished"] = unfinished
+        note(f"interrupted at step {unfinished['step']} of {unfinished['stage']}: the surrogate is unfinished")
     return surrogate.eval()
 
 

@@ -54,9 +54,9 @@ def _corrects(model: ModelDynamics) -> Claim:
     known = all(math.isfinite(one.high) for one in slopes.values())
     held = all(one.high < 0 for one in slopes.values()) if known else None
     evidence = (
-        f"layer 0 was perturbed by {SHOWN:.0%} of each token's norm; change per "
-        "layer of the log angle to the unperturbed "
-        f"trajectory (negative means that it returns): {', '.join(listed)}"
+        f"every token of layer 0 was perturbed by {SHOWN:.0%} of its norm. The log of the angle between the perturbed "
+        f"and the unperturbed trajectory then changes per layer by {', '.join(listed)}; where this is negative, the "
+        "perturbed trajectory returns"
     )
     return Claim("perturbed trajectories return", held, evidence)
 
@@ -116,12 +116,16 @@ def _boundaries(model: ModelDynamics) -> Claim:
     if not tests:
         return Claim(text, None, "there is one phase, or no other token group to take boundaries from")
     listed = [
-        f"{group} {test.at_boundaries:.3f} at boundaries, {test.elsewhere:.3f} elsewhere (p = {test.p:.3f}; the "
-        f"smallest possible p with this many layers is {test.smallest:.3f})"
+        f"{group} {test.at_boundaries:.3f} at boundaries and {test.elsewhere:.3f} elsewhere (p = {test.p:.3f})"
         for group, test in tests.items()
     ]
-    evidence = "mean speed: " + "; ".join(listed)
-    if max(test.smallest for test in tests.values()) * len(tests) > SIGNIFICANT:
+    least = max(test.smallest for test in tests.values())
+    evidence = (
+        f"mean speed: {', '.join(listed)}. The p-values are from a permutation "
+        "test over the positions of the boundaries; "
+        f"with {len(model.curves['norm'].mean['patch']) - 1} layers they cannot be below {least:.3f}"
+    )
+    if least * len(tests) > SIGNIFICANT:
         return Claim(text, None, evidence + "; too few layers for a significant result")
     return Claim(text, all(test.p * len(tests) <= SIGNIFICANT for test in tests.values()), evidence)
 
@@ -134,13 +138,13 @@ def _change(curve: LayerEstimates, group: str) -> int:
 
 def _ranks(model: ModelDynamics) -> Claim:
     curve = model.curves["stable_rank"]
-    ends = [f"{group} {values[0]:.1f} and {values[-1]:.1f}" for group, values in curve.mean.items()]
+    ends = [
+        f"of {group} from {values[0]:.1f} at the first step to {values[-1]:.1f} at the last"
+        for group, values in curve.mean.items()
+    ]
     changes = {_change(curve, group) for group in curve.mean}
     held = True if changes == {-1} else False if 1 in changes else None
-    evidence = (
-        f"stable rank at the first and at the last step: {', '.join(ends)}; in the paper's model, which is larger, it "
-        "falls to about 6"
-    )
+    evidence = f"stable rank {', '.join(ends)} (in the paper's larger model, ranks are higher, and fall to about 6)"
     return Claim("the rank of updates falls along depth", held, evidence)
 
 
@@ -167,7 +171,7 @@ def _disc(model: ModelDynamics) -> Claim:
         f"model's states: {null}"
     )
     return Claim(
-        "the eigenvalues of a linear map fitted to depth lie in the unit disc",
+        "if one linear map is fitted to all steps between layers (DMD), its eigenvalues lie in the unit disc",
         max(radii.values()) <= 1 + SLACK,
         evidence,
     )

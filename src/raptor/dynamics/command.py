@@ -72,7 +72,11 @@ def dynamics_command(
             process_group(),
         )  # fmt: skip
         result = compare_dynamics(
-            {model: teacher, **others}, images, given, replace(options, seed=run_options.seed), run_options.progress
+            {model: teacher, **others},
+            images,
+            given,
+            replace(options, seed=run_options.seed),
+            progress=run_options.progress,
         )
         return run.record(
             result,

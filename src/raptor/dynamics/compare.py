@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
-from rich.console import Console
 
-from raptor.core.batches import ImageSource, LoadedImageSet, as_image_set
+from raptor.core.batches import ImageSource, as_image_set
 from raptor.core.flow import DepthFlow
 from raptor.core.phases import PhasesLike, as_phases
 from raptor.dynamics.claims import claims_of
@@ -19,7 +18,7 @@ from raptor.dynamics.survey import measure_model, surrogate_in
 from raptor.errors import OptionError
 from raptor.models.teachers.teacher import Teacher
 from raptor.phases.options import AUTO
-from raptor.runtime.progress import Tracked
+from raptor.runtime.progress import ProgressLike
 
 
 def compare_dynamics(
@@ -27,7 +26,7 @@ def compare_dynamics(
     images: ImageSource,
     phases: PhasesLike | int | None = AUTO,
     options: DynamicsOptions | None = None,
-    console: Console | None = None,
+    progress: ProgressLike = True,
 ) -> DynamicsResult:
     """Measure several models on the same images; the result is that of the first, with the others in `.against`.
 
@@ -41,8 +40,8 @@ def compare_dynamics(
         As in `measure_dynamics`. A number of phases is for teachers: surrogates have their own.
     options
         As in `measure_dynamics`.
-    console
-        Console for progress bars; none by default.
+    progress
+        As in `measure_dynamics`.
     """
     if not flows:
         raise OptionError("compare_dynamics needs at least one model")
@@ -53,10 +52,7 @@ def compare_dynamics(
     models: dict[str, ModelDynamics] = {}
     for name, flow in flows.items():
         own = AUTO if isinstance(phases, int) and surrogate_in(flow) is not None else phases
-        seen: ImageSource = image_set
-        if console is not None and isinstance(image_set, LoadedImageSet):
-            seen = Tracked(image_set, f"dynamics of {name}", console)
-        models[name] = measure_model(flow, seen, own, options)
+        models[name] = measure_model(flow, image_set, own, options, progress, name)
     first, *others = models
     against = None
     if others:

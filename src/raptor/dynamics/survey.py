@@ -34,6 +34,7 @@ from raptor.phases.find import find_phases
 from raptor.phases.options import AUTO
 from raptor.phases.segment import segment
 from raptor.phases.similarity import ALL
+from raptor.runtime.progress import Progress, ProgressLike, tracked
 
 SINGULAR = 32  # singular values in the result
 
@@ -96,6 +97,7 @@ def measure_dynamics(
     images: ImageSource,
     phases: PhasesLike | int | None = AUTO,
     options: DynamicsOptions | None = None,
+    progress: ProgressLike = True,
 ) -> DynamicsResult:
     """Measure the depth of a flow as a dynamical system.
 
@@ -112,16 +114,25 @@ def measure_dynamics(
         first half of the images. None leaves out what needs phases.
     options
         Number of images for the expensive measures, seed, and whether to go beyond the last layer.
+    progress
+        Whether to show progress: a bar in a terminal or a notebook, lines in a log. Or a function, called with a
+        `ProgressState`.
     """
-    model = measure_model(flow, images, phases, options or DynamicsOptions())
+    model = measure_model(flow, images, phases, options or DynamicsOptions(), progress)
     return DynamicsResult.of(model, claims_of(model))
 
 
 def measure_model(
-    flow: DepthFlow, images: ImageSource, phases: PhasesLike | int | None, options: DynamicsOptions
+    flow: DepthFlow,
+    images: ImageSource,
+    phases: PhasesLike | int | None,
+    options: DynamicsOptions,
+    progress: ProgressLike = False,
+    name: str = "",
 ) -> ModelDynamics:
-    """Measure one model; the parameters are those of `measure_dynamics`."""
-    image_set, seed, surrogate = as_image_set(images), options.seed, surrogate_in(flow)
+    """Measure one model; the parameters are those of `measure_dynamics`, and a name for progress."""
+    shown, suffix, seed, surrogate = Progress.of(progress), f" of {name}" * bool(name), options.seed, surrogate_in(flow)
+    image_set = as_image_set(tracked(images, f"dynamics{suffix}", shown))
     fit_images, _ = split = image_set.fit_eval_split()
     own, cuts = _cuts(flow, fit_images, surrogate.phases if surrogate and phases == AUTO else phases, seed)
     few, labelled = _first(fit_images, max(options.perturbation_images, options.lyapunov_images))
@@ -130,8 +141,10 @@ def measure_model(
     curves = pooled.curves(seed)
     # As many at a time as fit into memory together with the unperturbed trajectories.
     some = few[: options.perturbation_images].split(max(1, STATE_BYTES // (8 * trajectory_size(flow))))
-    perturbed = perturb(flow, some, seed=seed)
-    lyapunov_images = few[: options.lyapunov_images].split(1)
+    perturbed = perturb(flow, shown.track(some, sum(map(len, some)), f"perturbations{suffix}"), seed=seed)
+    lyapunov_images = shown.track(
+        few[: options.lyapunov_images].split(1), options.lyapunov_images, f"Lyapunov exponents{suffix}"
+    )
     beyond = surrogate is not None if options.beyond is None else options.beyond
     return ModelDynamics(
         curves=curves,
@@ -190,7 +203,7 @@ def cuts_of(
     k
         Number of phases, or `auto`.
     """
-    found = find_phases(flow, images, k=k, seed=seed)
+    found = find_phases(flow, images, k=k, seed=seed, progress=False)  # the images show their own
     assert found.measured is not None
     groups = {
         group: segment(found.measured.without_embedding(group).mean().numpy(), found.k).phases

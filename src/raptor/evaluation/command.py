@@ -41,7 +41,6 @@ def fidelity_command(
     from raptor.models.load import load_model
     from raptor.models.pretrained import RaptorModel, with_teacher
     from raptor.render.charts import draw
-    from raptor.runtime.progress import Tracked
 
     config = run_options.config(loading, surrogate=surrogate, data=data, teacher=teacher, weights=weights)
     with Run("fidelity", config, run_options.out, run_options.seed) as run:
@@ -62,8 +61,7 @@ def fidelity_command(
             source, both.teacher, split or HELD_OUT, run_options.images or DEFAULT_IMAGES, run_options.batch,
             run_options.seed,
         )  # fmt: skip
-        tracked = Tracked(images, "fidelity", run_options.progress)
-        result = fidelity(both, tracked, run_options.seed, runtime_batch_size=run_options.batch)
+        result = fidelity(both, images, run_options.seed, run_options.batch, run_options.progress)
         return run.record(
             result,
             images=result.n,

@@ -21,6 +21,7 @@ from raptor.models.complexity import count_flops, count_parameters
 from raptor.models.surrogate import Surrogate
 from raptor.render.notebook import HtmlRepr
 from raptor.runtime.device import synchronise
+from raptor.runtime.progress import ProgressLike, tracked
 from raptor.runtime.timing import compare
 
 QUANTISATION_IMAGES = 32  # images on which the smallest number of bits per parameter is found
@@ -116,7 +117,11 @@ class FidelityResult(HtmlRepr):
 
 
 def fidelity(
-    surrogate: Surrogate, images: ImageSource, seed: int = 0, runtime_batch_size: int | None = None
+    surrogate: Surrogate,
+    images: ImageSource,
+    seed: int = 0,
+    runtime_batch_size: int | None = None,
+    progress: ProgressLike = True,
 ) -> FidelityResult:
     """Measure a surrogate against its teacher.
 
@@ -130,14 +135,17 @@ def fidelity(
         Seed of the bootstrap over images.
     runtime_batch_size
         Images per batch of the comparison of run times; None skips it.
+    progress
+        As in `measure_dynamics`.
     """
     images = as_image_set(images)
     first = next(iter(images))
     reason = no_accuracy(surrogate, first, images.classes)
     measure = AccuracyMeasure(surrogate) if reason is None else None
     by_layer = trajectory_fidelity(
-        surrogate.teacher, surrogate, images, surrogate.phases, seed, observe=measure and measure.update
-    )
+        surrogate.teacher, surrogate, tracked(images, "fidelity", progress), surrogate.phases, seed,
+        observe=None if measure is None else measure.update,
+    )  # fmt: skip
     right = None if measure is None else measure.compute(seed)
     flops = _ratio(count_flops(surrogate, first.pixels[:1]), count_flops(surrogate.teacher, first.pixels[:1]))
     parameters = _ratio(count_parameters(surrogate.raptor), sum(map(count_parameters, surrogate.teacher.parts.blocks)))

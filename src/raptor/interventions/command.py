@@ -39,7 +39,6 @@ def intervene_command(
     from raptor.interventions.intervene import intervene
     from raptor.models.load import load_model
     from raptor.render.charts import draw
-    from raptor.runtime.progress import Tracked
 
     data = data_for(model, data, "interventions are measured on images")
     config = run_options.config(options, loading, model=model, data=data, phases=phases, weights=weights, head=head)
@@ -49,8 +48,7 @@ def intervene_command(
         given.check_depth(teacher.depth)
         n = run_options.images or DEFAULT_IMAGES
         images = loading.load(data, teacher, None, n, run_options.batch, run_options.seed)
-        tracked = Tracked(images, "interventions", run_options.progress)
-        result = intervene(teacher, tracked, given, options, seed=run_options.seed)
+        result = intervene(teacher, images, given, options, run_options.seed, progress=run_options.progress)
         return run.record(
             result,
             images=result.untouched.score.n,

@@ -22,6 +22,7 @@ from raptor.core.serialize import Key, key
 from raptor.interventions.options import InterveneOptions
 from raptor.interventions.orders import EXPERIMENTS, MatchedOrders
 from raptor.render.notebook import HtmlRepr
+from raptor.runtime.progress import ProgressLike, tracked
 
 NUMBERS = (1, 2, 3)  # layers, or pairs of layers, that are changed at once
 
@@ -120,6 +121,7 @@ def intervene(
     phases: PhasesLike,
     options: InterveneOptions | None = None,
     seed: int = 0,
+    progress: ProgressLike = True,
 ) -> InterveneResult:
     """Run a model with its layers in other orders; the model is not changed.
 
@@ -137,6 +139,8 @@ def intervene(
         How many layer orders are drawn.
     seed
         Seed of the draw and of the bootstrap over images.
+    progress
+        As in `measure_dynamics`.
     """
     phases = as_phases(phases).check_depth(flow.depth)
     experiments = matched_orders(phases, (options or InterveneOptions()).most, seed)
@@ -145,7 +149,7 @@ def intervene(
     unchanged = tuple(range(flow.depth))
     means = {order: BinnedMean() for order in sorted(orders | {unchanged})}
     images, labelled = as_image_set(images), True
-    for batch in images:
+    for batch in as_image_set(tracked(images, "interventions", progress)):
         states = [states for _, states in layers_of(flow, flow.embed(batch.pixels))]
         labelled = labelled and no_accuracy(flow, batch, images.classes) is None  # of all batches, or of none
         for order, mean in means.items():

@@ -113,15 +113,13 @@ def _of_model(
     from raptor.phases.find import find_phases
     from raptor.render.charts import draw
     from raptor.runtime.distributed import process_group
-    from raptor.runtime.progress import Tracked
 
     teacher = load_model(model, run_options.size, weights, None, run_options.device)
     images = loading.load(
         source, teacher, None, run_options.images or DEFAULT_IMAGES, run_options.batch, run_options.seed,
         process_group(),
     )  # fmt: skip
-    tracked = Tracked(images, f"similarity of {teacher.name}", run_options.progress)
-    result = find_phases(teacher, tracked, options=options, seed=run.seed)
+    result = find_phases(teacher, images, options=options, seed=run.seed, progress=run_options.progress)
     return ModelPhases(
         model=teacher.name,
         data=source,

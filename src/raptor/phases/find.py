@@ -40,6 +40,7 @@ from raptor.phases.similarity import Similarity, check_group, groups_of, layer_s
 from raptor.phases.solvers import find_solver
 from raptor.phases.structure import FEWEST, describe_structure
 from raptor.render.notebook import HtmlRepr
+from raptor.runtime.progress import ProgressLike, tracked
 
 Source = DepthFlow | Similarity | Trajectory | NDArray[Any] | Tensor | list[Any]
 
@@ -142,6 +143,7 @@ def find_phases(
     options: PhasesOptions | None = None,
     seed: int = 0,
     draws: int = DRAWS,
+    progress: ProgressLike = True,
 ) -> PhasesResult:
     """Partition the layers 1..L into phases, with uncertainty and a test of whether they are phases at all.
 
@@ -157,8 +159,12 @@ def find_phases(
         How depth is partitioned; defaults as on the command line.
     seed, draws
         Seed and number of resamples of the bootstrap over images.
+    progress
+        As in `measure_dynamics`.
     """
     options = options or PhasesOptions()
+    if images is not None:
+        images = tracked(images, "similarity of layers", progress)
     options = options if k is None else replace(options, k=k)
     find_objective(options.objective)
     find_solver(options.solver)

@@ -53,10 +53,10 @@ def structure_sentence(structure: Structure, verdict: CandidateModel, k: int, la
     if verdict.kind == BLOCKS:
         return f"Depth is one phase: similarity is the same between all layers ({error})."
     return (
-        "Similarity changes smoothly with depth: of the candidate descriptions "
-        "of the similarity matrix (drifts, and up "
-        f"to {most_phases(layers, min_length)} phases), a {KIND_NAMES[verdict.kind]} fits best ({error}). This neither "
-        "shows nor excludes that a few blocks can replace the layers; to test that, distill a surrogate."
+        "Similarity changes smoothly with depth. Three kinds of models were fitted to the similarity matrix: uniform "
+        f"drift, non-uniform drift, and {most_phases(layers, min_length)} or fewer phases. A "
+        f"{KIND_NAMES[verdict.kind]} fits best ({error}). This neither shows nor excludes that a few blocks can replace "
+        "the layers; to test that, distill a surrogate."
     )
 
 
@@ -67,7 +67,5 @@ def agreement_sentences(agreement: Agreement, k: int) -> list[str]:
     apart = {name: shift for name, shift in agreement.largest_shift.items() if shift}
     if not apart:
         return [f"With k = {k}, all token groups have the same boundaries."]
-    return [
-        f"With k = {k}, boundaries that are found from one token group alone differ from those found from all tokens "
-        f"by at most {max(apart.values())} layer{'s' if max(apart.values()) > 1 else ''} ({', '.join(apart)})."
-    ]
+    shifts = [f"by {shift} layer{'s' * (shift > 1)} from those of {name} tokens" for name, shift in apart.items()]
+    return [f"With k = {k}, the boundaries of all tokens differ {' and '.join(shifts)}."]

@@ -132,9 +132,9 @@ def _evidence(phases: int) -> str:
 def refuted(record: Record[Any]) -> list[Sentence]:
     """Return what the paper claims of phases and the similarity does not show."""
     return [
-        ("Similarity does not show phases: it changes smoothly with depth, so "
-            "the boundaries between phases are a choice "
-         "of the method.",)
+        ("Claim of the paper: the similarity of layers shows phases. Measured "
+            "here: it changes smoothly with depth, so the "
+         "boundaries between phases are a choice of the method.",)
         for one in _results(record)
         if one.verdict != BLOCKS
     ]  # fmt: skip

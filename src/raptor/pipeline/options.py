@@ -26,7 +26,11 @@ class PipelineOptions:
 
     k: Annotated[int | str, Option("Number of phases; auto lets raptor choose it.", parse=parse_k)] = AUTO
     preset: Annotated[
-        str, Option(f"Number of images and training steps: {', '.join(PRESETS)}. quick takes minutes, full hours.")
+        str,
+        Option(
+            f"Number of images and training steps: {', '.join(PRESETS)}. The preset "
+            "quick takes minutes; the preset full takes hours."
+        ),
     ] = "standard"
     surrogates: Annotated[
         list[str] | None,

@@ -140,9 +140,10 @@ class Stages:
         inspect_command(self.model, self.data, self.weights, loading=self.loading, run_options=run_options)
 
     def _phases(self, folder: Path) -> None:
+        # On training images: the surrogate that gets these phases is measured on the held-out ones.
         phases_command(
             [self.model],
-            self.data,
+            f"{self.data}:train",
             weights=self.weights,
             options=PhasesOptions(k=self.k),
             loading=self.loading,

@@ -55,8 +55,8 @@ def probe_command(
     from raptor.errors import OptionError
     from raptor.models.load import load_model
     from raptor.probes.depth import check_eigen_crop
-    from raptor.probes.progress import probe_with_progress
     from raptor.probes.results import ProbeReport
+    from raptor.probes.run import probe
     from raptor.probes.tasks import tasks_of
     from raptor.runtime.distributed import process_group
 
@@ -79,7 +79,7 @@ def probe_command(
         )  # fmt: skip
         tasks = tasks_of(sets.train, task, eigen_crop)
         run.begin()
-        results = probe_with_progress(teacher, sets, tasks, options, run_options.progress)
+        results = probe(teacher, *sets, tasks, options, run_options.announce, progress=run_options.progress)
         return run.record(
             ProbeReport.of(results, layer),
             images=next(iter(results.values())).images["report"],

@@ -115,8 +115,8 @@ class Table1Options:
         Sequence[int] | None,
         Option(
             (
-                "Numbers of blocks, such as 2,3,4: one surrogate each. Without --k, the table has the surrogates in "
-                "--surrogates; without both, the bundled ones."
+                "Numbers of blocks, such as 2,3,4: one surrogate each. By default, the table shows the surrogates in "
+                "--surrogates or, if there are none, the bundled ones."
             ),
             parse=parse_counts,
         ),
@@ -124,8 +124,9 @@ class Table1Options:
     surrogates: Annotated[
         list[str] | None,
         Option(
-            "Directories of finished surrogates, separated by commas (repeatable). For each number in --k that none of "
-            "them has, a new surrogate is distilled."
+            "Directories of finished surrogates, separated by commas (repeatable). "
+            "If --k names a number of blocks that "
+            "none of these surrogates has, a new surrogate with that number is distilled."
         ),
     ] = None
     baseline: Annotated[str | None, Option("A smaller model, as one more row of the table.")] = None

@@ -17,7 +17,9 @@ from raptor.probes.probe import probe_sources
 from raptor.probes.results import ProbeResult
 from raptor.probes.task import Task
 from raptor.probes.tasks import check_targets, tasks_of
+from raptor.probes.training import train_config
 from raptor.runtime.array_cache import in_memory, open_cache
+from raptor.runtime.progress import Progress, ProgressLike, tracked
 
 IN_MEMORY = 4e9  # bytes of features that are kept in memory by default
 
@@ -32,6 +34,7 @@ def probe(
     options: ProbeOptions | None = None,
     announce: Callable[[str], None] = lambda text: None,
     watch: Callable[[str, int, dict[str, float]], None] | None = None,
+    progress: ProgressLike = True,
 ) -> dict[str, ProbeResult]:
     """Measure the quality of a flow's frozen features with linear probes.
 
@@ -53,13 +56,15 @@ def probe(
         Called with a message on how many features are kept, and where.
     watch
         Called with the task's name, the seed and each line of the training log.
+    progress
+        As in `measure_dynamics`.
 
     Returns
     -------
     dict
         A `ProbeResult` by task.
     """
-    options = options or ProbeOptions()
+    options, shown = options or ProbeOptions(), Progress.of(progress)
     chosen = [task for task in tasks or () if isinstance(task, Task)]
     if names := [task for task in tasks or () if isinstance(task, str)] or not tasks:
         chosen += tasks_of(train, names if isinstance(names, list) else None)
@@ -67,12 +72,24 @@ def probe(
         batch = next(iter(as_image_set(images)))
         for task in chosen:
             check_targets(task, batch, what)
+    steps = sum(train_config(options, task, len(train), 0).steps for task in chosen)
+    train = shown.images(train, "features: train")
+    val, test = tracked(val, "features: select", shown), tracked(test, "features: report", shown)
     training, selecting, reporting = (Live(flow, images, options.layer) for images in (train, val, test))
     # Features that are computed on every pass, or that are written to disk, are not shared between processes.
     one = training if training.process_group.world_size == 1 else Live(flow, train.unsharded(), options.layer)
     cached_by = one if options.cache else training
     source = one if options.live else _cached(cached_by, one, chosen, options.cache, announce)
-    return probe_sources(chosen, source, selecting, reporting, options, watch)
+    done: dict[tuple[str, int], int] = {}
+    with shown.bar(len(options.seeds) * steps, "heads", "step") as bar:
+
+        def move(name: str, seed: int, line: dict[str, float]) -> None:
+            done[name, seed] = int(line["step"])
+            bar.move(sum(done.values()), f"heads: {name}", line["loss"])
+            if watch is not None:
+                watch(name, seed, line)
+
+        return probe_sources(chosen, source, selecting, reporting, options, move)
 
 
 def _cached(

@@ -24,9 +24,9 @@ from raptor.models.load import load_model
 from raptor.models.pretrained import RaptorModel, with_teacher
 from raptor.models.teachers.teacher import Teacher
 from raptor.probes.options import Table1Options
-from raptor.probes.progress import probe_with_progress
 from raptor.probes.published import TABLE1, PublishedRow
 from raptor.probes.results import CONSTANT, LINEAR_PROBE, HeadMetrics, ProbeResult
+from raptor.probes.run import probe
 from raptor.probes.table1_models import TableModel, load_sets, missing_notes, table_models
 from raptor.probes.task import TASKS, Metric
 from raptor.probes.tasks import tasks_of
@@ -168,7 +168,9 @@ def probe_models(
     for model in models:
         began, sets = time.perf_counter(), load_sets(model.teacher, data, options, loading, run_options)
         tasks = tasks_of(sets.train, eigen_crop=options.eigen_crop)
-        results = probe_with_progress(model.teacher, sets, tasks, options.probe_options(), run_options.progress)
+        results = probe(
+            model.teacher, *sets, tasks, options.probe_options(), run_options.announce, progress=run_options.progress
+        )
         first, whole = first or sets, whole or results
         rows.append(
             Table1Row(

@@ -16,6 +16,8 @@ from raptor.runtime.distributed import is_main_process
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from raptor.runtime.progress import Progress
+
 Model = Annotated[
     str,
     Option(
@@ -41,8 +43,8 @@ class RunOptions:
 
     Parameters
     ----------
-    json, out, quiet, debug
-        What is printed, and where results are written.
+    json, out, log_every, quiet, debug
+        What is printed and how often, and where results are written.
     seed, device
         Seed of everything random; `auto`, `cpu`, `cuda` or `mps`.
     batch_size, images, image_size
@@ -61,6 +63,9 @@ class RunOptions:
     image_size: Annotated[
         str | None, Option("Image size in pixels, such as 224 or 480x640 (height x width); the model's own by default.")
     ] = None
+    log_every: Annotated[
+        float, Option("Seconds between progress lines where the output is not a terminal.", min=0.001)
+    ] = 30.0
     quiet: Annotated[bool, Option("Print only errors.", flags=("--quiet",))] = False
     debug: Annotated[bool, Option("Show the traceback of an error.", flags=("--debug",))] = False
 
@@ -95,13 +100,15 @@ class RunOptions:
         return config
 
     @property
-    def progress(self) -> Console:
-        """Console for progress, on stderr; silent with --quiet and in all processes but the main one."""
-        return screen(stderr=True, quiet=self.quiet or not is_main_process())
+    def progress(self) -> Progress:
+        """Where progress is shown: stderr; nowhere with --quiet and in all processes but the main one."""
+        from raptor.runtime.progress import Progress
+
+        return Progress(screen(stderr=True, quiet=self.quiet or not is_main_process()), self.log_every)
 
     def announce(self, text: str) -> None:
         """Print a status line."""
-        self.progress.print(text, markup=False, highlight=False)
+        self.progress.announce(text)
 
     def warn(self) -> None:
         """Print a note if results on the device are not bit-reproducible."""

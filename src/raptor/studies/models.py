@@ -108,7 +108,7 @@ def distill_probed_student(
     n = size.student_steps * size.student_batch
     sets = load_train_val_test(setting.data, setting.preprocessing, None, n, size.eval_images, loading=setting.loading)
     surrogate = _distilled(setting, teacher, phases, recipe)
-    right = probe(surrogate, *sets, ["classify"])["classify"].reported["top1"]
+    right = probe(surrogate, *sets, ["classify"], progress=False)["classify"].reported["top1"]
     share = right.value / result.teacher.value if result.teacher.value else math.nan
     return replace(result, surrogate=right, recovered=Estimate(share, math.nan, math.nan))
 

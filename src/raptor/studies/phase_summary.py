@@ -42,8 +42,8 @@ class PhaseSummary:
 
 
 def summarise_phases(setting: StudySetting, teacher: Teacher, k: int = K) -> PhaseSummary:
-    """Find k phases of a teacher on the held-out images and summarise them."""
-    found = find_phases(teacher, setting.held_out(), k=k)
+    """Find k phases of a teacher on training images and summarise them."""
+    found = find_phases(teacher, setting.for_phases(), k=k, progress=False)
     within, between = mean_similarity(found)
     return PhaseSummary(
         phases=found.phases,

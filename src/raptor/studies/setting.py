@@ -59,6 +59,10 @@ class StudySetting:
         """Return the images to train on."""
         return self.loading.load(self.data, self.preprocessing, training_split(None, None), images)
 
+    def for_phases(self) -> LoadedImageSet:
+        """Return the images that phases are found on: training images, as many as everything is measured on."""
+        return self.train(self.size.eval_images)
+
     def held_out(self) -> LoadedImageSet:
         """Return the images that everything is measured on."""
         return self.loading.load(self.data, self.preprocessing, HELD_OUT, self.size.eval_images, batch_size=64)

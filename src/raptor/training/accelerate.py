@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -151,12 +152,16 @@ class TrainingAccelerator:
             total = total + loss.detach().cpu() / self.launch.gradient_accumulation_steps
         return total, metrics
 
-    def agree(self, stop: bool, loss: Tensor) -> tuple[bool, Tensor]:
-        """Return whether any process was told to stop, and the mean loss over processes."""
+    def agree(self, stop: int, loss: Tensor) -> tuple[int, Tensor]:
+        """Return the signal by which any process was told to stop, or 0, and the mean loss over processes."""
         if self.part[1] == 1:
             return stop, loss
-        both = self.accelerator.reduce(torch.stack([torch.tensor(float(stop)), loss]).to(self.accelerator.device))
-        return bool(both[0] > 0), both[1].cpu() / self.part[1]
+        asked = [torch.tensor(float(stop == number)) for number in (signal.SIGTERM, signal.SIGINT)]
+        terminated, interrupted, total = self.accelerator.reduce(
+            torch.stack([*asked, loss]).to(self.accelerator.device)
+        ).cpu()
+        agreed = signal.SIGTERM if terminated > 0 else signal.SIGINT if interrupted > 0 else 0
+        return int(agreed), total / self.part[1]
 
     def update(self, parts: Sequence[nn.Module], clip: float | None) -> None:
         """Clip the gradient of each part of the model, and update the weights."""

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     },
 )  # fmt: skip
 def train_command(
-    data: Annotated[str, Option("Labelled images to train on; DATA:SPLIT names a split, train by default.")],
+    data: Annotated[
+        str, Option("Labelled images to train on. DATA:SPLIT names a split; the default split is called train.")
+    ],
     eval_data: EvalData = None,
     eval_images: Annotated[int, Option("Number of evaluation images.", min=1)] = 10_000,
     resume: Annotated[bool, Option("Continue from the checkpoint in --out.", flags=("--resume",))] = False,
@@ -49,8 +51,8 @@ def train_command(
     with Run("train", config, run_options.out, run_options.seed, distributed=True) as run:
         check_fresh(run.out, resume, {**config, "seed": run.seed})
         run.begin()
-        model, seconds = run_training(setup, data, loading, run_options, resume)
+        model, seconds = run_training(setup, data, loading, run_options, resume, run_options.progress)
         if not is_main_process():
             return None
-        result = measure_training(setup, model, seconds, run_options)
+        result = measure_training(setup, model, seconds, run_options.progress)
         return run.record(result, images=result.top1.n, layers=options.depth, damaged=setup.damaged)

@@ -28,7 +28,8 @@ from raptor.training.config import TrainConfig, build_optimizers
 from raptor.training.schedules import warmup_cosine
 
 METRICS = "metrics.jsonl"
-SAVE_EVERY = int(os.environ.get("RAPTOR_SAVE_EVERY", "200"))  # steps between checkpoints
+SAVE_EVERY = int(os.environ.get("RAPTOR_SAVE_EVERY", "200"))  # most steps between checkpoints
+SAVE_SECONDS = 300.0  # most seconds between checkpoints, and the longest step
 
 
 # What is minimised: from a batch and its step to the loss, and metrics for the log.
@@ -36,6 +37,21 @@ Objective = Callable[[Any, int], tuple[Tensor, dict[str, Tensor]]]
 # Where batches come from: from the first batch's number, the batch size and this process's shard, to all later batches.
 Batches = Callable[[int, int, Part], Iterator[Any]]
 Watch = Callable[[dict[str, float]], None]
+OnStep = Callable[[int, float], None]
+
+
+class TrainingInterrupted(KeyboardInterrupt):
+    """Ctrl-C during a training, which was stopped after a whole step.
+
+    Parameters
+    ----------
+    step
+        Number of steps that were done.
+    """
+
+    def __init__(self, step: int):
+        super().__init__(f"the training was interrupted after step {step}")
+        self.step = step
 
 
 def fit(
@@ -49,6 +65,7 @@ def fit(
     save_every: int = SAVE_EVERY,
     log_every: int = 20,
     watch: Watch | None = None,
+    on_step: OnStep | None = None,
     clip_separately: Sequence[nn.Module] = (),
     launch: LaunchOptions | None = None,
     optimizers: Sequence[Optimizer] | None = None,
@@ -70,9 +87,11 @@ def fit(
     extra_config
         Further configuration (of the model, of the data); a checkpoint with another one cannot be resumed.
     save_every, log_every
-        Steps between checkpoints and between lines of the log.
+        Most steps between checkpoints, which are also written every five minutes; steps between lines of the log.
     watch
         Called with each line of the log.
+    on_step
+        Called after every step with the number of steps and the loss.
     clip_separately
         Parts of the model whose gradients are clipped separately, as if they were trained alone.
     launch
@@ -98,7 +117,11 @@ def fit(
     accelerator.track(config)
     started = time.perf_counter() - spent
 
+    saved = time.monotonic()
+
     def keep(step: int) -> None:
+        nonlocal saved
+        saved = time.monotonic()
         if kept is not None:
             seconds = time.perf_counter() - started
             states = [optimizer.state_dict() for optimizer in accelerator.optimizers]
@@ -113,22 +136,28 @@ def fit(
             accelerator.part,
         ),
     )
-    with _sigterm() as asked, preserve_random_state():
+    with _stop_signals() as asked, preserve_random_state():
         while step < recipe.steps:
             _set_rates(accelerator.optimizers, recipe, step)
             accelerator.seed((recipe.seed << 32) + step)
             loss, metrics = accelerator.gradient(source, step)
             stop, loss = accelerator.agree(asked(), loss)
-            if not math.isfinite(loss.item()):
+            value = loss.item()
+            if not math.isfinite(value):
                 raise TrainingError(
-                    f"the loss of step {step} is {loss.item()}: lower the learning rate. The last checkpoint is kept"
+                    f"the loss of step {step} is {value}: lower the learning rate. The last checkpoint is kept"
                 )
             accelerator.update(clip_separately or [model], recipe.clip)
             step += 1
             if step % log_every == 0 or step == recipe.steps:
                 accelerator.log(log.write(step, recipe, time.perf_counter() - started, loss=loss, **metrics), step)
-            if stop or step % save_every == 0 or step == recipe.steps:
+            if on_step is not None and accelerator.main:
+                on_step(step, value)
+            late = time.monotonic() - saved >= SAVE_SECONDS
+            if stop or late or step % save_every == 0 or step == recipe.steps:
                 keep(step)
+            if stop == signal.SIGINT:
+                raise TrainingInterrupted(step)
             if stop:
                 raise SystemExit(128 + signal.SIGTERM)
     accelerator.end()
@@ -197,14 +226,28 @@ def _step(line: str) -> float:
 
 
 @contextmanager
-def _sigterm() -> Iterator[Callable[[], bool]]:
-    """Let SIGTERM set a flag that is checked after each step, so that a checkpoint can be written first."""
-    asked = threading.Event()
+def _stop_signals() -> Iterator[Callable[[], int]]:
+    """Let SIGTERM and the first Ctrl-C be read after each step, so that a checkpoint can be written first.
+
+    The function that is yielded returns the signal, or 0. A second Ctrl-C interrupts at once.
+    """
+    got = [0]
+
+    def read() -> int:
+        return got[0]
+
     if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
+        yield read
         return
-    before = signal.signal(signal.SIGTERM, lambda *_: asked.set())
+
+    def handle(number: int, frame: object) -> None:
+        if number == got[0] == signal.SIGINT:
+            raise KeyboardInterrupt
+        got[0] = number
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield asked.is_set
+        yield read
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -46,7 +46,9 @@ class TrainOptions:
     drop_path: Annotated[
         float, Option("Stochastic depth: probability of skipping a layer, the same for all layers.", min=0, max=0.95)
     ] = 0.0
-    layer_scale: Annotated[float | None, Option("Initial value of LayerScale; without it there is none.")] = None
+    layer_scale: Annotated[
+        float | None, Option("Initial value of LayerScale; by default the ViT has no LayerScale.")
+    ] = None
     lr: Annotated[float, Option("Peak learning rate of AdamW.", min=0)] = 1e-3
     muon_lr: Annotated[
         float | None,

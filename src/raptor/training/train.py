@@ -25,7 +25,7 @@ from raptor.models.vit import ViT, ViTConfig
 from raptor.render.notebook import HtmlRepr
 from raptor.runtime.distributed import is_main_process
 from raptor.runtime.options import RunOptions
-from raptor.runtime.progress import Bar, track
+from raptor.runtime.progress import Progress, ProgressLike
 from raptor.training.config import TrainConfig
 from raptor.training.options import TrainOptions
 from raptor.training.vit import Augmentation, train_vit
@@ -103,6 +103,7 @@ def train(
     resume: bool = False,
     device: str = "auto",
     loading: LoadOptions | None = None,
+    progress: ProgressLike = True,
 ) -> TrainResult:
     """Train a ViT as a classifier on labelled images, and measure its accuracy on held-out ones.
 
@@ -122,13 +123,15 @@ def train(
         `auto`, `cpu`, `cuda` or `mps`.
     loading
         How images are read.
+    progress
+        As in `distill`.
     """
-    loading = loading or LoadOptions()
+    loading, shown = loading or LoadOptions(), Progress.of(progress)
     size = None if image_size is None else str(image_size)
     run_options = RunOptions(out=out, device=device, images=images, image_size=size, quiet=True)
     setup = prepare_training(data, options or TrainOptions(), eval_data, eval_images, loading, run_options)
-    model, seconds = run_training(setup, data, loading, run_options, resume)
-    return measure_training(setup, model, seconds, run_options)
+    model, seconds = run_training(setup, data, loading, run_options, resume, shown)
+    return measure_training(setup, model, seconds, shown)
 
 
 def prepare_training(
@@ -169,11 +172,11 @@ def prepare_training(
 
 
 def run_training(
-    setup: TrainingSetup, data: str, loading: LoadOptions, run_options: RunOptions, resume: bool
+    setup: TrainingSetup, data: str, loading: LoadOptions, run_options: RunOptions, resume: bool, progress: Progress
 ) -> tuple[ViT, float]:
     """Train, and save the model where `out` is given; return the model and the seconds of training."""
     recipe, images = setup.recipe, setup.images
-    with Bar(recipe.steps * recipe.batch_size, "training", run_options.progress) as bar:
+    with progress.bar(recipe.steps, "train", "step", recipe.batch_size) as bar:
         model, seconds = train_vit(
             images,
             setup.vit,
@@ -182,7 +185,7 @@ def run_training(
             run_options.out,
             resume,
             run_options.device,
-            watch=lambda line: bar.move(int(line["step"]) * recipe.batch_size, f"loss {line['loss']:.3f}"),
+            on_step=lambda step, loss: bar.move(step, loss=loss),
             extra_config={"data": data, "images": len(images), "loading": to_plain(loading)},
         )
     if run_options.out is not None and is_main_process():
@@ -190,10 +193,10 @@ def run_training(
     return model, seconds
 
 
-def measure_training(setup: TrainingSetup, model: ViT, seconds: float, run_options: RunOptions) -> TrainResult:
+def measure_training(setup: TrainingSetup, model: ViT, seconds: float, progress: Progress) -> TrainResult:
     """Measure the accuracy of a trained ViT."""
     recipe = setup.recipe
-    batches = track(setup.held_out, len(setup.held_out), "accuracy", run_options.progress)
+    batches = progress.images(setup.held_out, "accuracy")
     measured = top1(load_model(model), batches, seed=recipe.seed)
     seen = recipe.steps * recipe.batch_size
     return TrainResult(

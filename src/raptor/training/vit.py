@@ -19,7 +19,7 @@ from raptor.runtime.random_state import preserve_random_state
 from raptor.training.accelerate import Part
 from raptor.training.augment import flip, shift
 from raptor.training.config import TrainConfig
-from raptor.training.loop import Watch, fit
+from raptor.training.loop import OnStep, fit
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def train_vit(
     out: Path | None = None,
     resume: bool = False,
     device: str = "cpu",
-    watch: Watch | None = None,
+    on_step: OnStep | None = None,
     extra_config: dict[str, Any] | None = None,
     before: Callable[[int, ViT], None] | None = None,
 ) -> tuple[ViT, float]:
@@ -66,7 +66,7 @@ def train_vit(
         The optimisation; its seed is also that of the initial weights.
     augmentation
         Only mirroring by default.
-    out, resume, watch, extra_config
+    out, resume, on_step, extra_config
         As in `fit`.
     device
         Device to train on.
@@ -93,5 +93,5 @@ def train_vit(
         return images.shuffled(first, size, recipe.seed, part)
 
     everything = {"model": asdict(config), "augmentation": asdict(augment), **(extra_config or {})}
-    seconds = fit(model, objective, batches, recipe, out, resume, everything, watch=watch)
+    seconds = fit(model, objective, batches, recipe, out, resume, everything, on_step=on_step)
     return model, seconds

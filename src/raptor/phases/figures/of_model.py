@@ -44,8 +44,8 @@ def similarity(result: PhasesResult, name: str) -> Figure:
 @model_figure(
     "remains",
     "depth",
-    "Error of three descriptions of the similarity matrix: uniform drift, non-uniform drift, and phases (constant "
-    "similarity within each pair of phases). Pale cells fit well.",
+    "Error of three models of the similarity matrix: uniform drift, non-uniform drift, and phases (the similarity of "
+    "two layers depends only on the phases that they belong to). Pale cells fit well.",
     wide=True,
 )
 def residuals(result: PhasesResult, name: str) -> Figure | None:

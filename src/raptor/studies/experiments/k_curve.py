@@ -122,8 +122,8 @@ def _student(setting: StudySetting, teacher: str, width: int, k: int) -> Job[Blo
     def work(results: Results, out: Path) -> BlocksResult:
         flow = setting.teacher(teacher)
         # A block may be a single layer where many blocks are asked for, but that is no evidence of phases.
-        partition = find_phases(flow, setting.held_out(), k=k, options=PhasesOptions(min_length=1))
-        best = find_phases(flow, setting.held_out())
+        partition = find_phases(flow, setting.for_phases(), k=k, options=PhasesOptions(min_length=1), progress=False)
+        best = find_phases(flow, setting.for_phases(), progress=False)
         student = distill_student(setting, flow, partition.phases, recipe)
         return BlocksResult(student, best.suggested_k, best.useful_k)
 

@@ -57,7 +57,7 @@ class Partitions(Study[PartitionRow]):
 
         def find(results: Results, out: Path) -> dict[int, Phases]:
             flow = setting.teacher(teacher.name)
-            return {k: find_phases(flow, setting.held_out(), k=k).phases for k in _ks(setting)}
+            return {k: find_phases(flow, setting.for_phases(), k=k, progress=False).phases for k in _ks(setting)}
 
         jobs: list[Job[Any]] = [
             teacher,
