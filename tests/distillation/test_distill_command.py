@@ -285,3 +285,28 @@ def test_a_plan_counts_what_is_known(call, vit):
     code, _, err = call("plan", vit, "--dataset-size", 1000, "--k", 9)
     assert code == 2
     assert "cannot be cut into 9 phases" in err
+
+
+def test_an_interrupt_keeps_the_surrogate_marked_unfinished_and_exits_with_130(call, vit, tmp_path, monkeypatch):
+    import signal
+
+    from raptor.runtime.progress import Bar
+
+    moved = Bar.move
+
+    def interrupt(bar, done, stage=None, loss=None):
+        moved(bar, done, stage, loss)
+        if done == 2 and bar.unit == "step":
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Bar, "move", interrupt)
+    out = tmp_path / "a"
+    loud = [word for word in QUICK if word != "--quiet"]
+    code, _, err = call("distill", vit, "--data", "scenes", "--phases", "4", "--out", out, *loud)
+    assert code == 130
+    assert "note: interrupted at step 2 of stage1" in err
+    assert load_model(out).module.config.provenance["training"]["unfinished"]["step"] == 2
+    assert "**Unfinished**" in (out / "model" / "README.md").read_text()
+    monkeypatch.setattr(Bar, "move", moved)
+    assert call("distill", vit, "--data", "scenes", "--phases", "4", "--out", out, *QUICK, "--resume")[0] == 0
+    assert "unfinished" not in load_model(out).module.config.provenance["training"]

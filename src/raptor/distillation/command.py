@@ -68,7 +68,7 @@ def distill_command(
     from raptor.models.load import load_model
     from raptor.models.teachers.skeleton import describe
     from raptor.render.charts import draw
-    from raptor.runtime.distributed import is_main_process
+    from raptor.runtime.distributed import is_main_process, is_restarted
     from raptor.training.resuming import check_fresh
 
     if (k is None) == (phases is None):
@@ -94,6 +94,7 @@ def distill_command(
         launch=options.launch_config(), eval_data=eval_data, eval_images=eval_images, weights=weights, head=head,
         cache=cache,
     )  # fmt: skip
+    resume = resume or is_restarted()
     with Run("distill", config, run_options.out, run_options.seed, distributed=True) as run:
         check_fresh(run_options.out, resume, {**config, "seed": run_options.seed}, STAGES)
         states = None if cache is None else open_states(cache, teacher, images, run_options.announce)

@@ -51,6 +51,7 @@ def model_card(config: RaptorConfig) -> str:
         f"{_use(config)}, in place of {config.num_hidden_layers} layers. "
         "The embedding, the final norm and the classifier are the teacher's own.",
         "",
+        *_unfinished(training.get("unfinished")),
         "```python",
         "from raptor import RaptorModel",
         "",
@@ -69,6 +70,12 @@ def model_card(config: RaptorConfig) -> str:
         "Method: *Block-Recurrent Dynamics in Vision Transformers*, arXiv 2512.19941.",
     ]
     return front + "\n".join(lines) + "\n"
+
+
+def _unfinished(at: dict[str, Any] | None) -> list[str]:
+    if at is None:
+        return []
+    return [f"**Unfinished**: its training was interrupted at step {at['step']} of {at['steps']} of {at['stage']}.", ""]
 
 
 def _use(config: RaptorConfig) -> str:

@@ -55,8 +55,8 @@ def structure_sentence(structure: Structure, verdict: CandidateModel, k: int, la
     return (
         "Similarity changes smoothly with depth. Three kinds of models were fitted to the similarity matrix: uniform "
         f"drift, non-uniform drift, and {most_phases(layers, min_length)} or fewer phases. A "
-        f"{KIND_NAMES[verdict.kind]} fits best ({error}). This neither shows nor excludes that a few blocks can replace "
-        "the layers; to test that, distill a surrogate."
+        f"{KIND_NAMES[verdict.kind]} fits best ({error}). This neither shows nor excludes that a few blocks can "
+        "replace the layers; to test that, distill a surrogate."
     )
 
 

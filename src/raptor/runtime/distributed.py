@@ -75,6 +75,11 @@ def process_group() -> ProcessGroup:
     return ProcessGroup(int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1")))
 
 
+def is_restarted() -> bool:
+    """Return whether torchrun started this process again after a failure (`--max-restarts`)."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT") or 0) > 0
+
+
 def is_main_process() -> bool:
     """Return whether this process has rank 0."""
     return process_group().rank == 0

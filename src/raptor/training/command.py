@@ -38,7 +38,7 @@ def train_command(
     run_options: RunOptions,
 ) -> Record[TrainResult] | None:
     """Train a small ViT on labelled images, for use as a MODEL in other commands."""
-    from raptor.runtime.distributed import is_main_process
+    from raptor.runtime.distributed import is_main_process, is_restarted
     from raptor.training.resuming import check_fresh
     from raptor.training.train import measure_training, prepare_training, run_training, to_config
 
@@ -48,6 +48,7 @@ def train_command(
         "data": data, "images": len(setup.images), "device": run_options.device, **to_config(setup),
         "image_size": setup.vit.image_size, "eval_data": eval_data, "eval_images": eval_images, **to_plain(loading),
     })  # fmt: skip
+    resume = resume or is_restarted()
     with Run("train", config, run_options.out, run_options.seed, distributed=True) as run:
         check_fresh(run.out, resume, {**config, "seed": run.seed})
         run.begin()
