@@ -34,9 +34,12 @@ def _run(arguments: list[str]) -> int:
     from raptor.runtime.faults import explain_failure
     from raptor.runtime.malloc import keep_freed_memory
     from raptor.runtime.notes import LOGGER, print_notes
+    from raptor.runtime.threads import thread_settings
 
     # The base class of typer's usage errors; its module differs between releases of typer.
     usage_error: type[Exception] = typer.BadParameter.__mro__[1]
+    if not {"--help", "--version"} & {*arguments}:
+        os.environ.update(thread_settings(os.environ))  # before torch is imported
     keep_freed_memory()  # a setting of the whole process, which a library call must not change
     notes = print_notes(quiet="--quiet" in arguments)
     try:

@@ -304,8 +304,8 @@ def test_an_interrupt_keeps_the_surrogate_marked_unfinished_and_exits_with_130(c
     loud = [word for word in QUICK if word != "--quiet"]
     code, _, err = call("distill", vit, "--data", "scenes", "--phases", "4", "--out", out, *loud)
     assert code == 130
-    assert "note: interrupted at step 2 of stage1" in err
-    assert load_model(out).module.config.provenance["training"]["unfinished"]["step"] == 2
+    assert "note: interrupted at step 3 of stage1" in err
+    assert load_model(out).module.config.provenance["training"]["unfinished"]["step"] == 3
     assert "**Unfinished**" in (out / "model" / "README.md").read_text()
     monkeypatch.setattr(Bar, "move", moved)
     assert call("distill", vit, "--data", "scenes", "--phases", "4", "--out", out, *QUICK, "--resume")[0] == 0

@@ -14,8 +14,15 @@ def note(text: str) -> None:
 
 
 def print_notes(quiet: bool) -> logging.Handler:
-    """Print notes on stderr, as the command line does; return the handler, which the caller removes."""
-    handler = logging.StreamHandler(sys.stderr)
+    """Print notes on stderr, each once, as the command line does; return the handler, which the caller removes."""
+    handler, said = logging.StreamHandler(sys.stderr), set[str]()
+
+    def is_new(record: logging.LogRecord) -> bool:
+        new = record.getMessage() not in said
+        said.add(record.getMessage())
+        return new
+
+    handler.addFilter(is_new)
     handler.setFormatter(logging.Formatter("note: %(message)s"))
     handler.setLevel(logging.ERROR if quiet else logging.WARNING)
     LOGGER.addHandler(handler)
