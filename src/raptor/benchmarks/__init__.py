@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+from raptor.benchmarks.busy import busy_inspect, busy_phases, busy_training, quiet_loss
 from raptor.benchmarks.distillation import (
     default_block_small,
     default_block_wide,
@@ -18,6 +19,12 @@ from raptor.benchmarks.phases import segmentation_against_ruptures, similarity_a
 from raptor.benchmarks.probing import eight_rates, kept_features
 from raptor.benchmarks.rollout import rollout_against_forward
 from raptor.benchmarks.training import generation_against_step, step_against_products
+from raptor.benchmarks.verbs import (
+    all_dynamics_against_forward,
+    fidelity_against_forward,
+    phases_against_forward,
+    start_against_three_seconds,
+)
 from raptor.runtime.timing import Ratio
 
 # One row a comparison; `raptor bench` runs them all.
@@ -36,4 +43,12 @@ BENCHMARKS: dict[str, Callable[[], Ratio]] = {
     "dynamics": dynamics_against_forward,
     "probe-rates": eight_rates,
     "probe-kept": kept_features,
+    "verb-phases": phases_against_forward,
+    "verb-fidelity": fidelity_against_forward,
+    "verb-dynamics": all_dynamics_against_forward,
+    "start": start_against_three_seconds,
+    "busy-inspect": busy_inspect,
+    "busy-phases": busy_phases,
+    "busy-training": busy_training,
+    "quiet-training": quiet_loss,
 }
