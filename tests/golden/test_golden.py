@@ -6,22 +6,11 @@ numbers are equal to the last digit, which holds on the machine that froze them.
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from cases import CASES, ELSEWHERE, VERBS, extracted
 from comparer import differences, prose_differences, read_prose, read_values, report
 from helptext import verbs
-
-
-@pytest.fixture(scope="session")
-def golden(tmp_path_factory):
-    """Return the directory of the commands' output, one for all processes of the suite."""
-    base = tmp_path_factory.getbasetemp()
-    root = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "golden"
-    root.mkdir(exist_ok=True)
-    return root
 
 
 def compare(name, root):

@@ -1,8 +1,9 @@
-"""The demo in its smallest size, run once for all tests of the pipeline and of its page."""
+"""The whole pipeline in its smallest size, run once for all tests of it and of its page."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from contextlib import contextmanager
 from functools import partial
 
@@ -26,19 +27,27 @@ def tiny():
         yield
 
 
-@pytest.fixture(scope="session")
-def demo_run(tmp_path_factory):
-    """Run the demo, once for all processes of the suite; return its directory."""
-    from raptor.__main__ import main
-
+def shared_folder(tmp_path_factory, name):
+    """Return a folder that all processes of the suite share."""
     base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "demo" / "out"
-    folder.parent.mkdir(exist_ok=True)
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def golden(tmp_path_factory):
+    """Return the directory of the output of the golden commands, which run once for all processes."""
+    return shared_folder(tmp_path_factory, "golden")
+
+
+@pytest.fixture(scope="session")
+def demo_run(tmp_path_factory, golden):
+    """Return the directory `run` of the whole pipeline: a copy of what the golden command of that name left."""
+    from commands import done
+
+    folder = shared_folder(tmp_path_factory, "demo") / "run"
     with FileLock(folder.parent / "lock"):
         if not (folder / "report.html").exists():
-            with tiny(), pytest.MonkeyPatch.context() as patch:
-                patch.setattr("sys.argv", ["raptor", "demo", "--out", str(folder), *OPTIONS, "--quiet"])
-                with pytest.raises(SystemExit) as stop:
-                    main()
-            assert not stop.value.code
+            shutil.copytree(done("run", golden).folder, folder, dirs_exist_ok=True)
     return folder
