@@ -33,7 +33,7 @@ def _run(arguments: list[str]) -> int:
     from raptor.errors import RaptorError, printable
     from raptor.runtime.faults import explain_failure
     from raptor.runtime.malloc import keep_freed_memory
-    from raptor.runtime.notes import LOGGER, print_notes
+    from raptor.runtime.notes import LOGGER, NoteHandler
     from raptor.runtime.threads import thread_settings
 
     # The base class of typer's usage errors; its module differs between releases of typer.
@@ -41,9 +41,11 @@ def _run(arguments: list[str]) -> int:
     if not {"--help", "--version"} & {*arguments}:
         os.environ.update(thread_settings(os.environ))  # before torch is imported
     keep_freed_memory()  # a setting of the whole process, which a library call must not change
-    notes = print_notes(quiet="--quiet" in arguments)
+    notes = NoteHandler(quiet="--quiet" in arguments)
+    LOGGER.addHandler(notes)
     try:
         code = run_command(arguments)
+        notes.flush()
         sys.stdout.flush()
         return code
     except typer.Exit as stop:

@@ -76,7 +76,9 @@ def test_results_repeat(call, model, photos):
 
 def test_a_person_gets_text_and_quiet_gets_none(call, model, photos):
     code, out, err = call("inspect", model, "--data", photos)
-    assert (code, err) == (0, "")
+    guessed, started = err.splitlines()
+    assert (code, started) == (0, "norms: 0/120 images")
+    assert guessed.startswith(f"note: {model} declares no preprocessing, so images are resized to 37x37")
     assert "1 cls, 4 register, 16 patch" in out
     assert "n = 120 images" in out
     assert call("inspect", model, "--quiet") == (0, "", "")
@@ -147,7 +149,7 @@ def mistakes(tmp_path, model, photos):
 def test_mistakes_are_one_line_and_exit_2(call, model, photos, tmp_path):
     unnamed = {}
     for name, (arguments, hint) in mistakes(tmp_path, model, photos).items():
-        code, out, err = call(*arguments, *([] if name in ("no such verb",) else ["--json"]))
+        code, out, err = call(*arguments, *([] if name in ("no such verb",) else ["--json", "--quiet"]))
         assert (code, out) == (2, ""), name
         assert err.startswith("error: "), name
         assert err.count("\n") == 1, f"{name}: {err}"

@@ -7,7 +7,7 @@ from transformers import AutoModel
 
 from raptor import rollout
 from raptor.core.phases import Phases
-from raptor.models.pretrained import standalone
+from raptor.models.standalone import standalone
 from raptor.models.surrogate import build_surrogate
 from vits import pixels
 

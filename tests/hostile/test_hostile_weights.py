@@ -15,7 +15,7 @@ from raptor.core.phases import Phases
 from raptor.core.preprocessing import Preprocessing
 from raptor.errors import WeightsError
 from raptor.models.checkpoints import save_vit
-from raptor.models.pretrained import standalone
+from raptor.models.standalone import standalone
 from raptor.models.surrogate import build_surrogate
 from raptor.models.vit import ViT
 

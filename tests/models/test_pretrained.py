@@ -13,7 +13,8 @@ from raptor import load_model, rollout
 from raptor.core.phases import Phases
 from raptor.core.preprocessing import Preprocessing
 from raptor.errors import RaptorError, UnsupportedModelError, WeightsError
-from raptor.models.pretrained import RaptorModel, load_surrogate, standalone
+from raptor.models.pretrained import RaptorModel, load_surrogate
+from raptor.models.standalone import standalone
 from raptor.models.surrogate import build_surrogate
 from raptor.models.teachers.skeleton import rebuild
 from raptor.models.vit import ViT, ViTConfig

@@ -55,7 +55,7 @@ def test_the_published_matrix(call):
     assert result["bootstrap"] is None
     assert to_plain(from_plain(Record[AnyPhasesResult], result)) == result
     words = " ".join(result["words"])
-    assert "smooth, non-uniform drift" in words
+    assert "changes smoothly with depth" in words
     assert "only a surrogate or an intervention can show recurrence" in words
 
 
@@ -109,7 +109,7 @@ def test_a_person_reads_both_numbers_of_phases(call):
     assert code == 0
     assert "4 (taken, useful)" in out
     assert "1 (suggested)" in out
-    assert "The best partition into 4 phases is 4-3-3-2" in " ".join(out.split())
+    assert "The best split into 4 phases is 4-3-3-2" in " ".join(out.split())
 
 
 def test_a_solver_that_is_not_exact_says_so(call, tmp_path):

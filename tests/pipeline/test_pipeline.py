@@ -8,7 +8,8 @@ import shutil
 from pathlib import Path
 
 from demo_run import OPTIONS, tiny
-from raptor.models.load import SHIPPED_SURROGATES
+from raptor.data.load import load_images
+from raptor.models.load import SHIPPED_SURROGATES, load_model
 
 STAGES = ["inspect", "phases", "distill", "fidelity-1", "fidelity-2", "fidelity-3", "probe-1", "probe-2", "dynamics",
           "intervene", "film"]  # fmt: skip
@@ -141,3 +142,13 @@ def test_several_models_stand_side_by_side(call, demo_run, tmp_path):
     page = (tmp_path / "report.html").read_text()
     assert "Side by side" in page
     assert page.count('<article id="m') == 2
+
+
+def test_phases_are_found_on_images_that_nothing_is_measured_on(demo_run):
+    """Otherwise a surrogate would be measured on images that chose its phases."""
+    used = {stage: json.loads((demo_run / stage / "config.json").read_text())["data"] for stage in STAGES[:5]}
+    assert used["phases"] == "scenes:train"
+    teacher = load_model("scenes")
+    found, measured = (load_images("scenes", teacher, split, 64) for split in ("train", "held-out"))
+    assert not found.image_keys() & measured.image_keys()
+    assert json.loads((demo_run / "fidelity-1" / "result.json").read_text())["data"] == "scenes"  # its held-out split

@@ -145,3 +145,9 @@ def test_untrained_teachers_do_not_count_among_those_with_phases():
     assert [row.model for row in summary.rows] == ["drop path 0", "drop path 0.4", "width 8", "untrained"]
     looks["gallery/w8"] = summary_of("paced drift")
     assert gallery.summarise(used, done({**results, **looks})).claim.held is False
+
+
+def test_phases_are_found_on_images_that_nothing_is_measured_on():
+    one = setting()
+    assert len(one.for_phases()) == len(one.held_out())
+    assert not one.for_phases().image_keys() & one.held_out().image_keys()

@@ -16,6 +16,7 @@ from torch import nn
 from pictures import picture
 from raptor.__main__ import main
 from raptor.errors import ResumeError, TrainingError
+from raptor.training import loop
 from raptor.training.augment import flip, shift
 from raptor.training.checkpoint import NAME
 from raptor.training.config import TrainConfig
@@ -222,6 +223,18 @@ SMALL = [
     "train", "--data", "scenes", "--steps", "120", "--batch-size", "4", "--depth", "2", "--width", "16", "--heads", "2",
     "--drop-path", "0.2", "--muon-lr", "0.003", "--registers", "1", "--warmup", "10", "--eval-images", "50", "--quiet",
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("seconds", "kept"), [(0.0, [1, 2, 3, 4]), (1e9, [4])])
+def test_checkpoints_are_written_by_time_as_well_as_by_step(tmp_path, monkeypatch, seconds, kept):
+    monkeypatch.setattr(loop, "SAVE_SECONDS", seconds)
+    written = []
+    save = loop.checkpoint.save
+    monkeypatch.setattr(loop.checkpoint, "save", lambda one, out: (written.append(one.step), save(one, out)))
+    recipe = TrainConfig(steps=4, batch_size=8, lr=0.02, warmup=1, seed=2)
+    model, objective, batches = problem(recipe)
+    fit(model, objective, batches, recipe, tmp_path, save_every=100)
+    assert written == kept
 
 
 def command(*arguments):

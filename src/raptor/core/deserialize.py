@@ -74,10 +74,13 @@ def _from_list(origin: Any, arguments: Sequence[Any], value: Any, at: str) -> An
     fixed = origin is tuple and not (len(arguments) == 2 and arguments[1] is Ellipsis)
     if fixed and len(arguments) != len(value):
         raise ResultFormatError(f"{at} has {len(value)} items, not {len(arguments)}")
-    kinds = list(arguments) if fixed else [arguments[0]] * len(value)
-    items = [
-        from_plain(kind, item, f"{at}/{place}") for place, (kind, item) in enumerate(zip(kinds, value, strict=True))
-    ]
+    if not fixed and arguments[0] in (float, int, str) and set(map(type, value)) <= {arguments[0]}:
+        items = list(value)  # nearly all values of a result are in such lists, and need no conversion
+    else:
+        kinds = list(arguments) if fixed else [arguments[0]] * len(value)
+        items = [
+            from_plain(kind, item, f"{at}/{place}") for place, (kind, item) in enumerate(zip(kinds, value, strict=True))
+        ]
     return tuple(items) if origin is tuple else items
 
 

@@ -82,6 +82,9 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {to_key(name): to_plain(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
+        kinds = set(map(type, value))
+        if kinds <= {int, str, bool} or (kinds == {float} and all(map(math.isfinite, value))):
+            return list(value)  # nearly all values of a result are in such lists, and need no conversion
         return [to_plain(item) for item in value]
     if isinstance(value, Estimate):
         return {"value": to_plain(value.value), "ci": to_plain(value.ci)}

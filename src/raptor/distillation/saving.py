@@ -6,7 +6,7 @@ from pathlib import Path
 
 from raptor.core.serialize import to_plain
 from raptor.distillation.model_card import SavedFidelity, model_card
-from raptor.models.pretrained import standalone
+from raptor.models.standalone import standalone
 from raptor.models.surrogate import Surrogate
 from raptor.runtime.files import replacing
 from raptor.runtime.optional_imports import silence

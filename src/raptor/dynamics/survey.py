@@ -34,7 +34,8 @@ from raptor.phases.find import find_phases
 from raptor.phases.options import AUTO
 from raptor.phases.segment import segment
 from raptor.phases.similarity import ALL
-from raptor.runtime.progress import Progress, ProgressLike, tracked
+from raptor.runtime.progress import Progress, ProgressLike
+from raptor.runtime.tracked import tracked
 
 SINGULAR = 32  # singular values in the result
 

@@ -21,8 +21,9 @@ from raptor.models.complexity import count_flops, count_parameters
 from raptor.models.surrogate import Surrogate
 from raptor.render.notebook import HtmlRepr
 from raptor.runtime.device import synchronise
-from raptor.runtime.progress import ProgressLike, tracked
+from raptor.runtime.progress import ProgressLike
 from raptor.runtime.timing import compare
+from raptor.runtime.tracked import tracked
 
 QUANTISATION_IMAGES = 32  # images on which the smallest number of bits per parameter is found
 TIMING_ROUNDS = 5

@@ -36,6 +36,7 @@ def inspect_command(
     from raptor.inspection.inspect import inspect
     from raptor.models.load import load_model
     from raptor.render.charts import draw
+    from raptor.runtime.tracked import tracked
 
     config = run_options.config(loading, model=model, data=data, weights=weights, head=head)
     with Run("inspect", config, run_options.out, run_options.seed) as run:
@@ -48,7 +49,7 @@ def inspect_command(
             source, teacher, None, run_options.images or DEFAULT_IMAGES, run_options.batch, run_options.seed
         )
         run.begin()
-        norms = layer_norms(teacher, run_options.progress.images(images, "norms"), seed=run.seed)
+        norms = layer_norms(teacher, tracked(images, "norms", run_options.progress), seed=run.seed)
         classes = None if images.classes is None else len(images.classes)
         result = replace(result, norm=norms, classes=classes)
         return run.record(

@@ -22,7 +22,8 @@ from raptor.core.serialize import Key, key
 from raptor.interventions.options import InterveneOptions
 from raptor.interventions.orders import EXPERIMENTS, MatchedOrders
 from raptor.render.notebook import HtmlRepr
-from raptor.runtime.progress import ProgressLike, tracked
+from raptor.runtime.progress import ProgressLike
+from raptor.runtime.tracked import tracked
 
 NUMBERS = (1, 2, 3)  # layers, or pairs of layers, that are changed at once
 

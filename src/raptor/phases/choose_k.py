@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float, Int
 
-from raptor.phases.segment import segment_values
+from raptor.errors import MatrixError, OptionError
+from raptor.phases.options import AUTO, PhasesOptions
+from raptor.phases.segment import check_possible, segment_values
 from raptor.phases.solvers import best_suffixes
 
 K_MAX = 12  # largest number of phases that is tried
@@ -46,3 +48,13 @@ def useful_k(matrices: Float[np.ndarray, "n layers layers"], min_length: int = 2
     price = np.concatenate([2 * np.maximum(noise, later), 4 * noise[None]]) + NEGLIGIBLE * layers
     worth = gains > price
     return np.where(worth.any(axis=0), len(gains) - np.argmax(worth[::-1], axis=0) + 1, 1)
+
+
+def given_k(options: PhasesOptions, layers: int) -> int | None:
+    """Return the given number of phases, None for `auto`; raise where it is impossible."""
+    if layers < 2:
+        raise MatrixError(f"phases need at least two layers, not {layers}")
+    if isinstance(options.k, str) and options.k != AUTO:
+        raise OptionError(f"k is a number of phases or 'auto', not {options.k!r}")
+    check_possible(layers, 1 if isinstance(options.k, str) else options.k, options.min_length)
+    return None if isinstance(options.k, str) else int(options.k)

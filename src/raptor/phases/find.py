@@ -16,9 +16,8 @@ from raptor.core.options import old_keywords
 from raptor.core.phases import Phases
 from raptor.core.serialize import key
 from raptor.core.trajectory import Trajectory
-from raptor.errors import MatrixError, OptionError
 from raptor.phases.candidates import BLOCKS, Structure
-from raptor.phases.choose_k import most_phases, useful_k
+from raptor.phases.choose_k import given_k, most_phases, useful_k
 from raptor.phases.groups import (
     MATRIX,
     Agreement,
@@ -32,15 +31,16 @@ from raptor.phases.groups import (
 )
 from raptor.phases.matrix import as_matrices, check_cosines
 from raptor.phases.objectives import find_objective
-from raptor.phases.options import AUTO, PhasesOptions
+from raptor.phases.options import PhasesOptions
 from raptor.phases.resampling import Bootstrap, bootstrap_partitions
-from raptor.phases.segment import ScoredPartition, Segmentation, check_possible, segment
+from raptor.phases.segment import ScoredPartition, Segmentation, segment
 from raptor.phases.sentences import agreement_sentences, partition_sentence, structure_sentence
 from raptor.phases.similarity import Similarity, check_group, groups_of, layer_similarity
 from raptor.phases.solvers import find_solver
 from raptor.phases.structure import FEWEST, describe_structure
 from raptor.render.notebook import HtmlRepr
-from raptor.runtime.progress import ProgressLike, tracked
+from raptor.runtime.progress import ProgressLike
+from raptor.runtime.tracked import tracked
 
 Source = DepthFlow | Similarity | Trajectory | NDArray[Any] | Tensor | list[Any]
 
@@ -170,14 +170,12 @@ def find_phases(
     find_solver(options.solver)
     measured, matrix, binned = _measure(source, images, options)
     useful = int(useful_k(matrix[None], options.min_length)[0])
-    chosen = _given_k(options, len(matrix)) or useful
+    chosen = given_k(options, len(matrix)) or useful
     segmentation = segment(matrix, chosen, options.objective, options.min_length, options.solver)
     enough = binned if binned is not None and binned.n >= FEWEST else None
-    bootstrap = (
-        None
-        if enough is None
-        else bootstrap_partitions(enough, chosen, options.objective, options.min_length, seed, draws)
-    )
+    bootstrap = None
+    if enough is not None:
+        bootstrap = bootstrap_partitions(enough, chosen, options.objective, options.min_length, seed, draws)
     return _result(options, measured, matrix, binned, segmentation, bootstrap, useful, seed)
 
 
@@ -189,26 +187,16 @@ def _measure(
         source = np.asarray(source, dtype=float)
     if isinstance(source, (np.ndarray, Tensor)) and source.ndim == 2:
         matrix = check_cosines(as_matrices(source)[0])
-        _given_k(options, len(matrix))
+        given_k(options, len(matrix))
         return None, matrix, None
     if isinstance(source, DepthFlow):  # mistakes are reported before any work
-        _given_k(options, source.depth)
+        given_k(options, source.depth)
         check_group(options.group, groups_of(source.layout))
     measured = source if isinstance(source, Similarity) else layer_similarity(source, images)
     binned = measured.without_embedding(options.group)
     matrix = binned.mean().numpy()
-    _given_k(options, len(matrix))
+    given_k(options, len(matrix))
     return measured, matrix, binned
-
-
-def _given_k(options: PhasesOptions, layers: int) -> int | None:
-    """Return the given number of phases, None for `auto`; raise where it is impossible."""
-    if layers < 2:
-        raise MatrixError(f"phases need at least two layers, not {layers}")
-    if isinstance(options.k, str) and options.k != AUTO:
-        raise OptionError(f"k is a number of phases or 'auto', not {options.k!r}")
-    check_possible(layers, 1 if isinstance(options.k, str) else options.k, options.min_length)
-    return None if isinstance(options.k, str) else int(options.k)
 
 
 def _result(

@@ -19,7 +19,8 @@ from raptor.probes.task import Task
 from raptor.probes.tasks import check_targets, tasks_of
 from raptor.probes.training import train_config
 from raptor.runtime.array_cache import in_memory, open_cache
-from raptor.runtime.progress import Progress, ProgressLike, tracked
+from raptor.runtime.progress import Progress, ProgressLike
+from raptor.runtime.tracked import Tracked, tracked
 
 IN_MEMORY = 4e9  # bytes of features that are kept in memory by default
 
@@ -73,7 +74,7 @@ def probe(
         for task in chosen:
             check_targets(task, batch, what)
     steps = sum(train_config(options, task, len(train), 0).steps for task in chosen)
-    train = shown.images(train, "features: train")
+    train = Tracked(train, "features: train", shown)
     val, test = tracked(val, "features: select", shown), tracked(test, "features: report", shown)
     training, selecting, reporting = (Live(flow, images, options.layer) for images in (train, val, test))
     # Features that are computed on every pass, or that are written to disk, are not shared between processes.

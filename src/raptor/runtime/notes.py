@@ -1,4 +1,4 @@
-"""Notes to the user: what raptor assumed, said once. Python's logging prints them, under the name `raptor`."""
+"""Notes to the user: what raptor assumed. Python's logging prints them, under the name `raptor`."""
 
 from __future__ import annotations
 
@@ -13,17 +13,36 @@ def note(text: str) -> None:
     LOGGER.warning(text)
 
 
-def print_notes(quiet: bool) -> logging.Handler:
-    """Print notes on stderr, each once, as the command line does; return the handler, which the caller removes."""
-    handler, said = logging.StreamHandler(sys.stderr), set[str]()
+class NoteHandler(logging.Handler):
+    """Prints notes on stderr when work begins, each once, as the command line does.
 
-    def is_new(record: logging.LogRecord) -> bool:
-        new = record.getMessage() not in said
-        said.add(record.getMessage())
-        return new
+    A command that ends in an error before that prints the error alone.
 
-    handler.addFilter(is_new)
-    handler.setFormatter(logging.Formatter("note: %(message)s"))
-    handler.setLevel(logging.ERROR if quiet else logging.WARNING)
-    LOGGER.addHandler(handler)
-    return handler
+    Parameters
+    ----------
+    quiet
+        Print nothing.
+    """
+
+    def __init__(self, quiet: bool):
+        super().__init__(logging.WARNING)
+        self.quiet, self.waiting, self.printed = quiet, list[str](), set[str]()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a note until work begins."""
+        text = record.getMessage()
+        if not self.quiet and text not in self.printed:
+            self.printed.add(text)
+            self.waiting.append(text)
+
+    def flush(self) -> None:
+        """Print the notes that wait."""
+        for text in self.waiting:
+            print(f"note: {text}", file=sys.stderr)
+        self.waiting.clear()
+
+
+def flush_notes() -> None:
+    """Print the notes that wait: work begins, or has ended."""
+    for handler in LOGGER.handlers:
+        handler.flush()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
@@ -13,10 +13,7 @@ from rich.progress import Progress as RichProgress
 from rich.text import Text
 
 from raptor.errors import printable
-
-if TYPE_CHECKING:  # `raptor --help` needs no torch
-    from raptor.core.batches import Batch, ImageSource, LoadedImageSet
-    from raptor.core.processes import Processes
+from raptor.runtime.notes import flush_notes
 
 PATIENCE = 2.0  # seconds before a bar appears
 LOG_EVERY = 30.0  # seconds between lines of a log
@@ -101,10 +98,6 @@ class Progress:
         """Return a bar over images, or over steps of so many images each; a context manager."""
         return Bar(self, total, stage, unit, images_per_step)
 
-    def images(self, images: LoadedImageSet, stage: str) -> Tracked:
-        """Return the same images, which show a bar whenever they are iterated over."""
-        return Tracked(images, stage, self)
-
     def track(self, batches: Iterable[Item], total: int, stage: str) -> Iterator[Item]:
         """Yield batches and show a bar over `total` images."""
         done = 0
@@ -120,23 +113,6 @@ class Progress:
 
 
 ProgressLike = bool | Callable[[ProgressState], None] | Progress
-
-
-def tracked(images: ImageSource, stage: str, progress: ProgressLike) -> ImageSource:
-    """Return images that show a bar whenever they are iterated over; batches without a length stay as they are.
-
-    Parameters
-    ----------
-    images
-        Batches, or what `load_images` returned.
-    stage
-        What is being done with them.
-    progress
-        True shows progress on stderr, False shows none, and a function is called with a `ProgressState`.
-    """
-    from raptor.core.batches import LoadedImageSet
-
-    return Progress.of(progress).images(images, stage) if isinstance(images, LoadedImageSet) else images
 
 
 class _Rate(ProgressColumn):
@@ -175,6 +151,7 @@ class Bar:
         self._shown = False
 
     def __enter__(self) -> Bar:
+        flush_notes()
         if not self._live:
             self.progress.announce(str(ProgressState(self.stage, 0, self.total, self.unit)))
         return self
@@ -209,95 +186,3 @@ class Bar:
         return ProgressState(
             self.stage, done, self.total, self.unit, loss, more * self.images_per_step / seconds, max(0.0, left)
         )
-
-
-class Tracked:
-    """A set of images that shows a progress bar during every iteration.
-
-    Parameters
-    ----------
-    images
-        The set of images.
-    stage
-        What is being done with them.
-    progress
-        Where that is shown.
-    """
-
-    def __init__(self, images: LoadedImageSet, stage: str, progress: Progress):
-        self.images, self.stage, self.progress = images, stage, progress
-
-    @property
-    def classes(self) -> tuple[str, ...] | None:
-        """Class names, or None if the images have no labels."""
-        return self.images.classes
-
-    @property
-    def mask_classes(self) -> tuple[str, ...] | None:
-        """Names of the mask classes, or None if there are no masks or no names."""
-        return self.images.mask_classes
-
-    @property
-    def n_mask_classes(self) -> int | None:
-        """Number of mask classes, or None if it is not known."""
-        return self.images.n_mask_classes
-
-    @property
-    def damaged(self) -> Sequence[dict[str, str]]:
-        """Damaged images found so far."""
-        return self.images.damaged
-
-    @property
-    def process_group(self) -> Processes:
-        """The processes that share the images."""
-        return self.images.process_group
-
-    @property
-    def batch_size(self) -> int:
-        """Images per batch and process."""
-        return self.images.batch_size
-
-    def image_keys(self) -> set[str]:
-        """Return a unique key for each image."""
-        return self.images.image_keys()
-
-    def identity(self) -> str:
-        """Return a text that identifies the images and their preprocessing."""
-        return self.images.identity()
-
-    def __len__(self) -> int:
-        return len(self.images)
-
-    def __iter__(self) -> Iterator[Batch]:
-        total = len(self.images) // self.process_group.world_size  # images of this process
-        return self.progress.track(self.images, total, self.stage)
-
-    def fit_eval_split(self) -> tuple[Tracked, Tracked]:
-        """Split the images in two halves, each with its own progress bar."""
-        first, second = self.images.fit_eval_split()
-        return self._of(first), self._of(second)
-
-    def with_batch_size(self, most: int) -> Tracked:
-        """Return the same images in batches of at most `most`."""
-        return self._of(self.images.with_batch_size(most))
-
-    def unsharded(self) -> Tracked:
-        """Return the same images without sharding: all of them in this process."""
-        return self._of(self.images.unsharded())
-
-    def sample(self, n: int) -> LoadedImageSet:
-        """Return at most n of the images, without a progress bar."""
-        return self.images.sample(n)
-
-    def shuffled(self, first_step: int, batch_size: int, seed: int, part: tuple[int, int] = (0, 1)) -> Iterator[Batch]:
-        """Yield training batches indefinitely, without a progress bar."""
-        return self.images.shuffled(first_step, batch_size, seed, part)
-
-    def shuffled_epochs(
-        self, first_step: int, batch_size: int, seed: int, part: tuple[int, int] = (0, 1)
-    ) -> Iterator[Batch]:
-        """Yield training batches indefinitely, without a progress bar."""
-        return self.images.shuffled_epochs(first_step, batch_size, seed, part)
-
-    def _of(self, images: LoadedImageSet) -> Tracked:
-        return Tracked(images, self.stage, self.progress)

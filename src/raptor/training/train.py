@@ -26,6 +26,7 @@ from raptor.render.notebook import HtmlRepr
 from raptor.runtime.distributed import is_main_process
 from raptor.runtime.options import RunOptions
 from raptor.runtime.progress import Progress, ProgressLike
+from raptor.runtime.tracked import Tracked
 from raptor.training.config import TrainConfig
 from raptor.training.options import TrainOptions
 from raptor.training.vit import Augmentation, train_vit
@@ -196,7 +197,7 @@ def run_training(
 def measure_training(setup: TrainingSetup, model: ViT, seconds: float, progress: Progress) -> TrainResult:
     """Measure the accuracy of a trained ViT."""
     recipe = setup.recipe
-    batches = progress.images(setup.held_out, "accuracy")
+    batches = Tracked(setup.held_out, "accuracy", progress)
     measured = top1(load_model(model), batches, seed=recipe.seed)
     seen = recipe.steps * recipe.batch_size
     return TrainResult(
