@@ -129,6 +129,7 @@ def test_mypy_knows_every_public_name(folder):
 
 
 @pytest.mark.skipif(PYRIGHT is None, reason="basedpyright is not installed: pip install 'raptor-vit[test]'")
+@pytest.mark.long
 def test_pyright_knows_every_public_name(folder):
     (folder / "pyrightconfig.json").write_text(f'{{"extraPaths": ["{SOURCE}"], "include": ["*.py"]}}')
     lines = run([str(PYRIGHT), "--pythonpath", sys.executable], folder)

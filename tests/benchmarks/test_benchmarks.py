@@ -25,6 +25,7 @@ def hold(megabytes):
     return lambda: bytearray(megabytes * 2**20).count(1)
 
 
+@pytest.mark.long
 def test_a_side_that_holds_twice_as_much_has_ratio_two():
     measured = compare_peaks("hold", (hold, (200,)), (hold, (100,)), limit=1.5, rounds=1)
     assert measured.theirs == pytest.approx(100 * 2**20, rel=0.1)

@@ -73,6 +73,7 @@ def test_keys(call, tmp_path):
     assert [float(row["value"]) for row in rows if row["group"] == "cls"] == result["speed"]["cls"]
 
 
+@pytest.mark.long
 def test_a_surrogate_beside_its_teacher_and_another(call, tmp_path):
     code, out, err = call(
         "dynamics", "scenes", "--phases", "7-5", "--against", "scenes:k2", "--against", "scenes:k3",

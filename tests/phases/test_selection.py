@@ -28,7 +28,7 @@ def test_planted_phases_of_three_layers_or_more_are_found(sigma):
     ("kind", "pace"),
     [
         long("arc", "constant"),
-        ("arc", "uneven"),
+        long("arc", "uneven"),
         *(("walk", pace) if pace == "uneven" else long("walk", pace) for pace in PACES),
     ],
 )

@@ -7,6 +7,8 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
+
 from demo_run import OPTIONS, tiny
 from raptor.data.load import load_images
 from raptor.models.load import SHIPPED_SURROGATES, load_model
@@ -85,7 +87,7 @@ def test_a_page_of_damaged_runs_says_what_is_missing(call, demo_run, tmp_path):
         assert part in missing
     page = (tmp_path / "page.html").read_text()
     assert "What is missing" in page
-    assert "What surrogates keep" in page  # the table of fidelity
+    assert "Accuracy and cost of the surrogates" in page  # the table of fidelity
 
 
 def test_strings_from_outside_stay_strings(call, demo_run, tmp_path):
@@ -114,6 +116,7 @@ def test_runs_of_one_model_are_shown_each_by_itself(call, demo_run, tmp_path):
             assert (tmp_path / "figures" / f"{name}.{ending}").stat().st_size > 1000
 
 
+@pytest.mark.long
 def test_a_stage_is_done_again_with_what_it_reads(call, demo_run, tmp_path):
     """A new surrogate has a fidelity of its own."""
     again = tmp_path / "again"
@@ -131,6 +134,7 @@ def test_a_stage_is_done_again_with_what_it_reads(call, demo_run, tmp_path):
     assert "not of a pipeline" in err
 
 
+@pytest.mark.long
 def test_several_models_stand_side_by_side(call, demo_run, tmp_path):
     other = tmp_path / "other"
     shutil.copytree(demo_run, other)

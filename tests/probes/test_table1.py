@@ -22,6 +22,7 @@ from raptor.runtime.options import RunOptions
 QUICK = ("--images", 40, "--eval-images", 40, "--epochs", 0.5, "--seeds", 1, "--lrs", "1e-2", "--device", "cpu")
 
 
+@pytest.mark.long
 def test_rows_of_a_shipped_surrogate_a_distilled_control_and_a_baseline(call, tmp_path):
     out = tmp_path / "table"
     command = ("table1", "scenes", "--k", 3, "--untied", 3, "--steps", 2, "--batch-size", 4, *QUICK)

@@ -27,6 +27,7 @@ print(faults() - before)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the setting is glibc's")
+@pytest.mark.long
 def test_memory_that_is_freed_and_asked_for_again_costs_no_page_faults():
     # Without the setting it depends on where the heap happens to lie: some 890,000 faults in most processes.
     for _ in range(4):

@@ -31,7 +31,12 @@ def root(tmp_path_factory):
     return tmp_path_factory.mktemp("studies")
 
 
-@pytest.mark.parametrize("name", STUDY_NAMES)
+LONGEST = "ablation"  # of all studies
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=pytest.mark.long) if one == LONGEST else one for one in STUDY_NAMES]
+)
 def test_smoke(call, root, name):
     """Teachers are shared: the first study trains them."""
     options = ("--size", "smoke", "--out", root, "--device", "cpu")
@@ -91,6 +96,7 @@ def test_options_change_the_size_and_what_is_told(call, tmp_path):
     assert "whole patches of 8" in err
 
 
+@pytest.mark.long
 def test_a_student_of_two_studies_is_distilled_once(call, tmp_path):
     """Of one teacher, the found phases are asked for by two studies; so is what fine-tuning starts from."""
     options = ("--size", "smoke", "--out", tmp_path, "--device", "cpu", "--json")

@@ -92,8 +92,8 @@ if lines:
 @pytest.mark.parametrize(
     ("which", "n"),
     [
-        ("default", 2),
-        pytest.param("adamw", 2, marks=pytest.mark.long),
+        pytest.param("default", 2, marks=pytest.mark.long),
+        ("adamw", 2),
         pytest.param("default", 4, marks=pytest.mark.long),
     ],
 )

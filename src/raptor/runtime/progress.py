@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as RichProgress
-from rich.text import Text
 
 from raptor.errors import printable
 from raptor.runtime.notes import flush_notes
@@ -115,12 +113,22 @@ class Progress:
 ProgressLike = bool | Callable[[ProgressState], None] | Progress
 
 
-class _Rate(ProgressColumn):
-    """Images per second."""
+def _rich_bar(console: Console, images_per_step: int) -> Any:
+    """Return a bar with a column of images per second."""
+    before = random.getstate()
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.text import Text
 
-    def render(self, task: Task) -> Text:
-        speed = None if task.speed is None else task.speed * task.fields["images_per_step"]
-        return Text("" if speed is None else f"{speed:.0f}/s")
+    random.setstate(before)  # rich draws random numbers when it is imported
+
+    class Rate(ProgressColumn):
+        def render(self, task: Any) -> Text:
+            return Text("" if task.speed is None else f"{task.speed * images_per_step:.0f}/s")
+
+    return Progress(
+        TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), Rate(),
+        TimeRemainingColumn(), console=console, transient=True,
+    )  # fmt: skip
 
 
 class Bar:
@@ -141,11 +149,9 @@ class Bar:
         self.images_per_step = images_per_step
         console = progress.console
         self._live = console.is_terminal or console.is_jupyter
-        self._bar = RichProgress(
-            TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), _Rate(),
-            TimeRemainingColumn(), console=console, transient=True,
-        )  # fmt: skip
-        self._task = self._bar.add_task(printable(stage), total=total, images_per_step=images_per_step)
+        if self._live:
+            self._bar = _rich_bar(console, images_per_step)
+            self._task = self._bar.add_task(printable(stage), total=total)
         self._since = self._said = time.monotonic()
         self._first: tuple[float, int] | None = None  # time and number of the first units; work may be resumed
         self._shown = False
