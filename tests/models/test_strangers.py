@@ -215,7 +215,7 @@ def test_a_function_of_the_user_s_is_a_model(call, tmp_path):
     out = tmp_path / "raptor"
     given = ("python:strangers:distilled", "--data", "scenes", "--device", "cpu")
     code, text, err = call("inspect", *given, "--images", 4, "--json")
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, "norms: 0/4 images\n")
     found = json.loads(text)
     assert (found["layers"], found["mean"], found["tokens"]) == (4, [0.5] * 3, {"cls": 1, "register": 1, "patch": 16})
     steps = ("--steps", 1, "--batch-size", 4, "--images", 8, "--eval-images", 4)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from raptor.errors import printable
 from raptor.runtime.notes import flush_notes
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 PATIENCE = 2.0  # seconds before a bar appears
 LOG_EVERY = 30.0  # seconds between lines of a log
@@ -89,6 +91,8 @@ class Progress:
         """Return what a `progress=` argument means: True shows progress on stderr, False shows none."""
         if isinstance(progress, Progress):
             return progress
+        with _preserved_random():
+            from rich.console import Console
         shown = Console(stderr=True, quiet=progress is not True)
         return cls(shown, callback=None if isinstance(progress, bool) else progress)
 
@@ -113,13 +117,26 @@ class Progress:
 ProgressLike = bool | Callable[[ProgressState], None] | Progress
 
 
+@contextmanager
+def _preserved_random() -> Iterator[None]:
+    """Restore Python's random state: rich draws random numbers when it is imported."""
+    before = random.getstate()
+    yield
+    random.setstate(before)
+
+
 def _rich_bar(console: Console, images_per_step: int) -> Any:
     """Return a bar with a column of images per second."""
-    before = random.getstate()
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
-    from rich.text import Text
-
-    random.setstate(before)  # rich draws random numbers when it is imported
+    with _preserved_random():
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            ProgressColumn,
+            TextColumn,
+            TimeRemainingColumn,
+        )  # fmt: skip
+        from rich.text import Text
 
     class Rate(ProgressColumn):
         def render(self, task: Any) -> Text:
