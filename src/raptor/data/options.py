@@ -26,8 +26,12 @@ class LoadOptions:
         Skip any number of damaged images instead of at most 1%.
     """
 
-    image_column: Annotated[str | None, Option("Column of a table that holds the images.")] = None
-    label_column: Annotated[str | None, Option("Column of a table that holds the labels.")] = None
+    image_column: Annotated[
+        str | None, Option("Name of the column with the images, if --data is parquet files or a dataset id.")
+    ] = None
+    label_column: Annotated[
+        str | None, Option("Name of the column with the labels, if --data is parquet files or a dataset id.")
+    ] = None
     allow_damaged: Annotated[
         bool, Option("Skip damaged images however many there are; by default more than 1% is an error.",
                      flags=("--allow-damaged",))

@@ -10,8 +10,8 @@ from raptor.render.charts import GROUP_COLOURS, HEIGHT, WIDTH, Row
 
 CAPTION = (
     "How well the surrogate predicts the teacher's tokens at each layer: R2 (left) and squared correlation (right); 1 "
-    "is perfect. Dashed lines are baselines. Left: every layer of a phase is predicted by the teacher's tokens at the "
-    "start of the phase. Right: tokens are predicted by those of another image."
+    "is perfect. Dashed lines are baselines: on the left, the teacher's tokens at the start of a phase are used as the "
+    "prediction for every layer of the phase; on the right, the tokens of another image are used as the prediction."
 )
 IDENTITY = "all, identity"  # the teacher's state at the input of each phase, repeated
 SHUFFLED = "all, another image"  # the squared correlation with a token of another image

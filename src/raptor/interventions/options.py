@@ -22,8 +22,8 @@ class InterveneOptions:
     most: Annotated[
         int,
         Option(
-            "For each kind of change, such as replacing two layers, test at most this many random changes within "
-            "phases, and as many across phases.",
+            "Maximum number of random changes to test for each kind of change, such as replacing two layers. The limit "
+            "applies separately to changes within a phase and to changes across phases.",
             min=1,
         ),
     ] = 8

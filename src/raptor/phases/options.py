@@ -56,7 +56,7 @@ class PhasesOptions:
         str,
         Option(
             "How the best partition is found: dp (dynamic programming, exact), exhaustive (tries all) or recursive "
-            "(splits in two repeatedly; the authors' code does this with --objective cut)."
+            "(splits in two repeatedly; together with --objective cut, this is what the authors' code does)."
         ),
     ] = "dp"
     min_length: Annotated[int, Option("Minimum number of layers in a phase.", min=1)] = 2

@@ -34,5 +34,8 @@ class PipelineOptions:
     ] = "standard"
     surrogates: Annotated[
         list[str] | None,
-        Option("Existing surrogate to measure too (repeatable); one more is always trained.", flags=("--surrogate",)),
+        Option(
+            "Existing surrogate to measure, in addition to the one that every run trains (repeatable).",
+            flags=("--surrogate",),
+        ),
     ] = None

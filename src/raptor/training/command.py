@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 def train_command(
     data: Annotated[
-        str, Option("Labelled images to train on. DATA:SPLIT names a split; the default split is called train.")
+        str, Option("Labelled images to train on. DATA:SPLIT names a split; without :SPLIT, the split train is used.")
     ],
     eval_data: EvalData = None,
     eval_images: Annotated[int, Option("Number of evaluation images.", min=1)] = 10_000,

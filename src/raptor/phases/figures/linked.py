@@ -20,7 +20,9 @@ Partitions = dict[tuple[str, int], tuple[Phases, float]]
 @model_figure(
     "depth", "depth",
     "Left: similarity of each pair of layers; bright means similar. Phases would appear as bright squares along the "
-    "diagonal, a drift as a band that fades away from it. Use the controls to change k and the token group.",
+    "diagonal. A drift would appear as a bright band along the diagonal that "
+        "gets darker with distance from it. Use the "
+    "controls to change k and the token group.",
     paper="Figures 1 and 2", wide=True, on_page=True,
 )  # fmt: skip
 def depth(result: PhasesResult, name: str) -> Figure:

@@ -59,7 +59,7 @@ class DepthFilm {
       reel(0, `difference: 1 - cosine, 0 to ${film.most_apart.toFixed(3)}`, (at) => cividis(this.apart[flow][this.base() + at] / 255));
     this.path = document.createElementNS("http://www.w3.org/2000/svg", "svg");
     this.path.setAttribute("class", "path"); this.path.setAttribute("viewBox", "-10 -10 275 275");
-    columns[1].append(element("div", { class: "reel" }, element("p", {}, "path of the chosen patch in red and green; the large dot is this layer"), this.path));
+    columns[1].append(element("div", { class: "reel" }, element("p", {}, "path of the chosen patch through the layers, in the plane of the red and the green component; the large dot is this layer"), this.path));
     const reels = element("div", { class: "reels" }, ...columns);
     this.said = element("p", { "aria-live": "polite" });
     this.saves = ["png", "svg", "csv"].map((kind) => {
