@@ -54,10 +54,9 @@ def _corrects(model: ModelDynamics) -> Claim:
     known = all(math.isfinite(one.high) for one in slopes.values())
     held = all(one.high < 0 for one in slopes.values()) if known else None
     evidence = (
-        f"every token of layer 0 was perturbed by {SHOWN:.0%} of its norm. Mean "
-        "change per layer of the log angle between "
-        f"the perturbed and the unperturbed trajectory: {', '.join(listed)}. A negative value means that the perturbed "
-        "trajectory returns to the unperturbed one"
+        f"every token of layer 0 was perturbed by {SHOWN:.0%} of its norm. Mean change per layer of the log angle "
+        f"between the perturbed and the unperturbed trajectory: {', '.join(listed)}. A negative value means that the "
+        "perturbed trajectory returns to the unperturbed one"
     )
     return Claim("perturbed trajectories return", held, evidence)
 
@@ -167,9 +166,8 @@ def _disc(model: ModelDynamics) -> Claim:
     radii = {group: dmd.spectral_radius for group, dmd in model.dmd.items()}
     null = _listed(((group, dmd.random_walk.spectral_radius) for group, dmd in model.dmd.items()), ".4f")
     evidence = (
-        f"the spectral radius is {_listed(radii.items(), '.4f')}. Baseline: a "
-        "map fitted in the same way to random walks "
-        f"has the spectral radius {null}"
+        f"the spectral radius is {_listed(radii.items(), '.4f')}. Baseline: a map fitted in the same way to random "
+        f"walks has the spectral radius {null}"
     )
     return Claim(
         "if one linear map is fitted to all steps between layers (DMD), its eigenvalues lie in the unit disc",
