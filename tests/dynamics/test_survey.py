@@ -210,7 +210,7 @@ def test_claims_say_what_does_not_hold(measured):
     assert found["directions converge in the order registers, patches, cls"].held is None
     assert found["cls has the longest memory, then registers, then patches"].held is None
     assert next(one for text, one in found.items() if "(DMD)" in text).held is True
-    boundary = found["tokens are faster at phase boundaries"]
+    boundary = found["tokens change direction faster at phase boundaries"]
     assert boundary.held is None  # one of five placements: no test of six layers is significant
     assert "0.200" in boundary.evidence
     assert len(found) == 9

@@ -54,9 +54,9 @@ def _corrects(model: ModelDynamics) -> Claim:
     known = all(math.isfinite(one.high) for one in slopes.values())
     held = all(one.high < 0 for one in slopes.values()) if known else None
     evidence = (
-        f"every token of layer 0 was perturbed by {SHOWN:.0%} of its norm. Mean change per layer of the log angle "
-        f"between the perturbed and the unperturbed trajectory: {', '.join(listed)}. A negative value means that the "
-        "perturbed trajectory returns to the unperturbed one"
+        f"every token of layer 0 was perturbed by {SHOWN:.0%} of its norm. From one layer to the next, the log of the "
+        f"angle between the perturbed and the unperturbed trajectory changes on average by: {', '.join(listed)}. A "
+        "negative value means that the perturbed trajectory returns to the unperturbed one"
     )
     return Claim("perturbed trajectories return", held, evidence)
 
@@ -106,7 +106,7 @@ def _trend(values: list[float]) -> float:
 
 def _boundaries(model: ModelDynamics) -> Claim:
     """Test cls at the boundaries of patches and patches at those of cls, or both at given boundaries; no others."""
-    text, wanted = "tokens are faster at phase boundaries", (("cls", "patch"), ("patch", "cls"))
+    text, wanted = "tokens change direction faster at phase boundaries", (("cls", "patch"), ("patch", "cls"))
     found = model.speed_at_boundaries
     tests = {
         group: test
@@ -121,7 +121,7 @@ def _boundaries(model: ModelDynamics) -> Claim:
     ]
     least = max(test.smallest for test in tests.values())
     evidence = (
-        f"mean speed: {', '.join(listed)}. The p-values are from a permutation "
+        f"mean angle between consecutive layers, in radians: {', '.join(listed)}. The p-values are from a permutation "
         "test over the positions of the boundaries; "
         f"with {len(model.curves['norm'].mean['patch']) - 1} layers they cannot be below {least:.3f}"
     )
@@ -144,7 +144,10 @@ def _ranks(model: ModelDynamics) -> Claim:
     ]
     changes = {_change(curve, group) for group in curve.mean}
     held = True if changes == {-1} else False if 1 in changes else None
-    evidence = f"stable rank {', '.join(ends)} (in the paper's larger model, ranks are higher, and fall to about 6)"
+    evidence = (
+        f"from the first layer to the last, the stable rank of the updates goes {', '.join(ends)} (in the paper's "
+        "larger model, ranks are higher, and fall to about 6)"
+    )
     return Claim("the rank of updates falls along depth", held, evidence)
 
 
@@ -179,7 +182,9 @@ def _disc(model: ModelDynamics) -> Claim:
 def _memory(model: ModelDynamics) -> Claim:
     medians = {group: dmd.median_modulus for group, dmd in model.dmd.items()}
     held = _ordered([medians[group] for group in ("patch", "register", "cls") if group in medians], SLACK)
-    evidence = "median modulus of the eigenvalues: " + _listed(medians.items())
+    evidence = "the median modulus of the DMD eigenvalues (the closer to 1, the longer the memory) is " + _listed(
+        medians.items()
+    )
     return Claim("cls has the longest memory, then registers, then patches", held, evidence)
 
 

@@ -125,7 +125,7 @@ def answer(
         )
     last: Estimate[float] = result.by_layer["r2"].at("all", -1)
     return Markup(
-        "{} with phases <strong>{}</strong>: its blocks have {} of the parameters and {} of the operations of the "
+        "{} (phases <strong>{}</strong>): the blocks have {} of the parameters and {} of the operations of the "
         "teacher's blocks. {}R2 at the last layer is {} (n = {} held-out images)."
     ).format(
         name,

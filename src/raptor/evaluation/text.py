@@ -50,4 +50,4 @@ def _name(record: Record[FidelityResult]) -> str:
     if not name:
         return "The surrogate"
     own = record.out is not None and Path(name).resolve() == (record.out.parent / "distill").resolve()
-    return "Surrogate of this run" if own else name
+    return "Surrogate of this run" if own else f"Surrogate {name}"

@@ -22,8 +22,8 @@ class InterveneOptions:
     most: Annotated[
         int,
         Option(
-            "Maximum number of random changes to test for each kind of change, such as replacing two layers. The limit "
-            "applies separately to changes within a phase and to changes across phases.",
+            "There are several kinds of change, for example replacing two layers. For each kind, at most this many "
+            "randomly chosen changes are tested within phases, and at most this many across phases.",
             min=1,
         ),
     ] = 8

@@ -107,8 +107,8 @@ def beyond(result: DynamicsResult, name: str) -> Figure | None:
     "dynamics",
     "against",
     "dynamics",
-    "Several models on the same images, such as a teacher and its surrogate: one row per measure, one column per token "
-    "group.",
+    "Several models, such as a teacher and its surrogate, compared on the same images: one row per measure, one column "
+    "per token group.",
     wide=True,
 )
 def against(result: DynamicsResult, name: str) -> Figure | None:

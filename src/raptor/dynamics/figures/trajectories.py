@@ -75,8 +75,8 @@ def _lines(rows: list[Row], scale: alt.Scale) -> alt.Chart:
     "dynamics",
     "convergence",
     "dynamics",
-    "Cosine between a token's direction at each layer and at the last layer: 1 once it has converged. Dashed lines "
-    "mark phase boundaries and 0.9.",
+    "Cosine between a token's direction at each layer and at the last layer; it is 1 once the direction has converged. "
+    "Vertical dashed lines mark phase boundaries; the horizontal dashed line marks a cosine of 0.9.",
     "Figure 6, right",
     order=10,
 )
