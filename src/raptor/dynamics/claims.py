@@ -76,9 +76,8 @@ def _decays(model: ModelDynamics) -> Claim:
         return Claim(text, None, evidence)
     held, p, late = later_perturbations(ends["patch"], ends["cls"])
     evidence += (
-        f" (p = {p:.3f} for patch); cls changes {late:.2f} times as much after "
-        "a perturbation of the last layer as of the "
-        "middle layer"
+        f" (p = {p:.3f} for patch); a perturbation of the last layer changes cls {late:.2f} times as much as a "
+        "perturbation of the middle layer does"
     )
     return Claim(text, held, evidence)
 
@@ -138,15 +137,13 @@ def _change(curve: LayerEstimates, group: str) -> int:
 
 def _ranks(model: ModelDynamics) -> Claim:
     curve = model.curves["stable_rank"]
-    ends = [
-        f"of {group} from {values[0]:.1f} at the first step to {values[-1]:.1f} at the last"
-        for group, values in curve.mean.items()
-    ]
+    ends = [f"{group} {values[0]:.1f} and {values[-1]:.1f}" for group, values in curve.mean.items()]
     changes = {_change(curve, group) for group in curve.mean}
     held = True if changes == {-1} else False if 1 in changes else None
     evidence = (
-        f"from the first layer to the last, the stable rank of the updates goes {', '.join(ends)} (in the paper's "
-        "larger model, ranks are higher, and fall to about 6)"
+        "stable rank of the updates at the first and at the last step: "
+        f"{', '.join(ends)} (in the paper's larger model, "
+        "ranks are higher, and fall to about 6)"
     )
     return Claim("the rank of updates falls along depth", held, evidence)
 
@@ -195,9 +192,10 @@ def _basins(model: ModelDynamics) -> Claim:
         return Claim(text, None, "there are no two classes to compare")
     within, between, nearest = (getattr(model.basins[group], name) for name in ("within", "between", "nearest"))
     evidence = (
-        f"{group} at the last layer (at layer 0): angle to the mean of the image's class {within.value[-1]:.3f} "
-        f"({within.value[0]:.3f}), to the means of other classes {between.value[-1]:.3f} ({between.value[0]:.3f}); "
-        f"images nearest to their own class {nearest.value[-1]:.1%} ({nearest.value[0]:.1%})"
+        f"{group} at the last layer (values at layer 0 in brackets): angle to the mean of the image's own class "
+        f"{within.value[-1]:.3f} ({within.value[0]:.3f}), to the means of other classes {between.value[-1]:.3f} "
+        f"({between.value[0]:.3f}); share of images whose nearest class mean is that of their own class "
+        f"{nearest.value[-1]:.1%} ({nearest.value[0]:.1%})"
     )
     held = within.high[-1] < between.low[-1] and nearest.low[-1] > nearest.value[0]
     return Claim(text, held, evidence)

@@ -19,7 +19,10 @@ DEFAULT_IMAGES = 5000
 
 @verb(
     MEASURE, "evaluation.evaluate:FidelityResult", name="fidelity",
-    help={"images": f"Number of images to read from --data; {DEFAULT_IMAGES} by default."},
+    help={
+        "images": f"Number of images to read from --data; {DEFAULT_IMAGES} by default.",
+        "weights": "File with the teacher's weights: .safetensors, or .pth that holds only tensors.",
+    },
 )  # fmt: skip
 def fidelity_command(
     surrogate: Annotated[

@@ -22,8 +22,9 @@ class InterveneOptions:
     most: Annotated[
         int,
         Option(
-            "There are several kinds of change, for example replacing two layers. For each kind, at most this many "
-            "randomly chosen changes are tested within phases, and at most this many across phases.",
+            "Maximum number of changes to test per kind of change (such as "
+            "replacing two layers), chosen at random: up to "
+            "this many within phases, and up to this many across phases.",
             min=1,
         ),
     ] = 8

@@ -67,9 +67,5 @@ def agreement_sentences(agreement: Agreement, k: int) -> list[str]:
     apart = {name: shift for name, shift in agreement.largest_shift.items() if shift}
     if not apart:
         return [f"With k = {k}, all token groups have the same boundaries."]
-    shifts = [
-        f"{shift} layer{'s' * (shift > 1)} away from those found from {name} tokens" for name, shift in apart.items()
-    ]
-    return [
-        f"With k = {k}, the boundaries found from all tokens together are at most {' and at most '.join(shifts)} alone."
-    ]
+    shifts = [f"{shift} layer{'s' * (shift > 1)} ({name} tokens alone)" for name, shift in apart.items()]
+    return [f"With k = {k}, one token group alone gives boundaries that differ by at most {' or '.join(shifts)}."]

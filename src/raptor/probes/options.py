@@ -17,7 +17,7 @@ Lrs = Annotated[
     Sequence[float] | None,
     Option(
         "Learning rates to try, such as 1e-3,1e-2; the best on validation images is used. By default three or four "
-        "around the paper's.",
+        "values around the paper's learning rate are tried.",
         parse=parse_numbers,
     ),
 ]
