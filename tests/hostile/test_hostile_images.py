@@ -231,7 +231,7 @@ def test_a_folder_of_everything(call, vit, tmp_path):  # noqa: F811
     reasons |= {"trap.png": "not an image", "pipe.png": "not a file", "endless.png": "not a file",
                 "nowhere.png": "No such file", "\udcff\x1b[31m\n.png": "not an image"}  # fmt: skip
     check_refused(call("inspect", vit, "--data", folder, "--json"), f"of {len(GOOD) + len(reasons)} images cannot")
-    arguments = ("inspect", vit, "--data", folder, "--allow-damaged")
+    arguments = ("inspect", vit, "--data", folder, "--quiet", "--allow-damaged")
     code, out, err = call(*arguments, "--json", "--out", tmp_path / "run")
     assert code == 0, err
     result = json.loads(out)

@@ -56,7 +56,7 @@ def test_the_published_matrix(call):
     assert to_plain(from_plain(Record[AnyPhasesResult], result)) == result
     words = " ".join(result["words"])
     assert "changes smoothly with depth" in words
-    assert "only a surrogate or an intervention can show recurrence" in words
+    assert "neither shows nor excludes that a few blocks can replace the layers" in words
 
 
 def test_a_model_gives_all_groups_and_figures(call, model, tmp_path):
