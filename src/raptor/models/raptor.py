@@ -119,7 +119,7 @@ class SwiGLUBlock(nn.Module):
 
 
 def find_output_projections(block: nn.Module, width: int) -> tuple[str, ...]:
-    """Return the names of the linear maps that end attention and the MLP, or nothing if they cannot be told.
+    """Return the names of the linear maps that end attention and the MLP; none if it is not clear which they are.
 
     The one of the MLP is the last linear map to `width` features from another number of features; the one of attention
     is the last from the same number. An adapter names them in `Parts.output_projections` where this is wrong.
