@@ -32,6 +32,14 @@ for _signature in (
         TORCHVISION.define(_signature)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def every_feature_is_registered():
+    """Import what registers figures and sentences: a test that replaces a registry must not be the first to do so."""
+    from raptor.runtime.verbs import import_features
+
+    import_features("command", "text", "figures")
+
+
 @pytest.fixture
 def call(monkeypatch, capfd):
     """Run the command line in this process: (exit code, stdout, stderr)."""
