@@ -109,7 +109,9 @@ def probes_on(folder, workers, teacher):
     return {task: to_plain(one) for task, one in found.items()}, [one.damaged for one in sets]
 
 
-@pytest.mark.parametrize("measure", [trained_on, phases_on, dynamics_on, probes_on])
+@pytest.mark.parametrize(
+    "measure", [trained_on, phases_on, dynamics_on, pytest.param(probes_on, marks=pytest.mark.long)]
+)
 def test_whoever_decodes_the_images_the_numbers_are_the_same(photos, teacher, measure):
     more = () if measure is trained_on else (teacher,)
     alone, *helped = (measure(photos, workers, *more) for workers in (0, 1, 2))
@@ -147,7 +149,7 @@ def kept(teacher, images):
     return fidelity(surrogate, images, seed=1)
 
 
-@pytest.mark.parametrize("measure", [similarity, dynamics, kept])
+@pytest.mark.parametrize("measure", [similarity, dynamics, pytest.param(kept, marks=pytest.mark.long)])
 def test_in_whatever_batches_the_numbers_are_the_same(teacher, measure):
     first, *others = (
         dict(numbers(to_plain(measure(teacher, load_images("scenes", teacher, images=66, batch_size=size)))))

@@ -24,7 +24,9 @@ def test_no_test_package_is_installed():
     assert done.stdout.strip() == "[]", f"run `make clean`, or uninstall them from .venv: {done.stdout}{done.stderr}"
 
 
-@pytest.mark.parametrize("first", ["", "import raptor; "], ids=["alone", "after raptor"])
+@pytest.mark.parametrize(
+    "first", [pytest.param("", marks=pytest.mark.long), "import raptor; "], ids=["alone", "after raptor"]
+)
 def test_transformers_imports_a_vit(first):
     code = f"{first}from transformers import Dinov2WithRegistersModel; print(Dinov2WithRegistersModel.__name__)"
     done = run_in_venv(code)

@@ -86,7 +86,8 @@ def run(tmp_path_factory):
     return one
 
 
-@pytest.mark.parametrize("n", [2, pytest.param(4, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("n", [2, 4])
 def test_what_is_measured_together_is_what_one_measures(run, n):
     alone, together = dict(numbers(run(1))), dict(numbers(run(n)))
     assert alone.keys() == together.keys()

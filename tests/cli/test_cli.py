@@ -272,7 +272,7 @@ def test_usage_shows_arguments_in_capitals(call):
     assert call("report", "--help")[1].startswith("Usage: raptor report [OPTIONS] RUN...\n")
 
 
-@pytest.mark.parametrize("after", [0.2, 1.5])
+@pytest.mark.parametrize("after", [0.2, pytest.param(1.5, marks=pytest.mark.long)])
 def test_interrupting_gives_130_and_no_traceback(after, model):
     child = subprocess.Popen(
         [sys.executable, "-m", "raptor", "inspect", model, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE

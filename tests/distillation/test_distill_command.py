@@ -251,7 +251,10 @@ def test_the_fewest_bits_are_the_fewest():
 
 
 @pytest.mark.parametrize("form", ["torch-export", "onnx"])
-@pytest.mark.parametrize("blocks", [("--kind", "teacher"), ("--kind", "swiglu"), ("--relax-rank", 2)])
+@pytest.mark.parametrize(
+    "blocks",
+    [("--relax-rank", 2), *(pytest.param(("--kind", kind), marks=pytest.mark.long) for kind in ("teacher", "swiglu"))],
+)
 def test_exports_equal_eager(call, vit, tmp_path, form, blocks):
     command = ("distill", vit, "--data", "scenes", "--phases", "2-2", "--out", tmp_path / "a", *blocks)
     assert call(*command, *QUICK)[0] == 0

@@ -23,7 +23,8 @@ def test_standing_still_is_no_answer(teacher):
 
 
 @pytest.mark.parametrize(
-    ("kind", "steps", "reached"), [("teacher", 120, 0.7), pytest.param("swiglu", 100, 0.5, marks=pytest.mark.long)]
+    ("kind", "steps", "reached"),
+    [pytest.param(*case, marks=pytest.mark.long) for case in (("teacher", 120, 0.7), ("swiglu", 100, 0.5))],
 )
 def test_tied_blocks_are_soon_on_their_way(teacher, kind, steps, reached):
     r2, _ = r2_by_layer(teacher, trained(teacher, TIED, kind, steps))

@@ -16,10 +16,10 @@ from raptor.dynamics.curves.convergence import Convergence
 from raptor.dynamics.curves.norms import Norms
 from raptor.dynamics.curves.ranks import UpdateRanks, ranks
 from raptor.dynamics.curves.speed import Speed
-from raptor.dynamics.dmd import DMDError, PooledDMD, fit
+from raptor.dynamics.dmd.pooled import DMDError, PooledDMD, fit
+from raptor.dynamics.dmd.random_walk import RandomWalkMeasure, random_walk
 from raptor.dynamics.geometry import angle
 from raptor.dynamics.measures import StateBatch, run_measures
-from raptor.dynamics.random_walk import RandomWalkMeasure, random_walk
 from vits import family, pixels
 
 

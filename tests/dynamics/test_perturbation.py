@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from raptor.core import toy
-from raptor.dynamics.perturbation import perturb
+from raptor.dynamics.perturbations.perturb import perturb
 from raptor.errors import LayerError, OptionError
 from vits import pixels
 

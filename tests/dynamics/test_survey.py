@@ -18,11 +18,11 @@ from raptor.core.batches import Batch, as_image_set
 from raptor.core.phases import Phases
 from raptor.dynamics.compare import curve_distances
 from raptor.dynamics.curves.image_ranks import ImageRanks
-from raptor.dynamics.image_dmd import ImageDMD
+from raptor.dynamics.dmd.single_images import ImageDMD
 from raptor.dynamics.measures import StateBatch, run_measures
 from raptor.dynamics.options import DynamicsOptions
 from raptor.dynamics.paths import PathsMeasure, PrincipalMeasure
-from raptor.dynamics.perturbation import perturb
+from raptor.dynamics.perturbations.perturb import perturb
 from raptor.dynamics.survey import Pooled
 from raptor.errors import DataError
 from vits import family, pixels
@@ -267,6 +267,7 @@ print(int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0]))
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from Linux")
 def test_memory_does_not_grow_with_the_number_of_images():
     few, many = (

@@ -20,7 +20,7 @@ SIZES = {
 }
 
 
-@pytest.mark.parametrize("verb", ["train", *(pytest.param(v, marks=pytest.mark.long) for v in list(SIZES)[1:])])
+@pytest.mark.parametrize("verb", [pytest.param(v, marks=pytest.mark.long) for v in SIZES])
 def test_each_time_one_line_and_in_the_end_the_same(verb, trained, disk, tmp_path, record_property):
     arguments = small_commands.every(trained, resume=True)[verb]
     assert run(*arguments, "--out", tmp_path / "roomy") == (0, "")

@@ -116,6 +116,7 @@ def check(tally: Tally, kills: int) -> None:
     assert max(tally.left) > 1  # some fell when there was something to lose
 
 
+@pytest.mark.long
 def test_killed_twice_a_training_ends_as_if_nothing_had_happened(undisturbed, tmp_path):
     check(disturb(undisturbed("train"), tmp_path, signal.SIGKILL, 2, next_checkpoint), 2)
 

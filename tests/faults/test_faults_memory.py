@@ -25,6 +25,7 @@ def test_full_memory_says_what_to_do(call, monkeypatch, error):
     assert err.count("\n") == 1
 
 
+@pytest.mark.long
 def test_a_reader_who_has_enough_is_no_error():
     """As of `raptor ... | head -c 1`: it closes the pipe while there is more to say."""
     command = [sys.executable, "-m", "raptor", "phases", "scenes", "--images", "8", "--device", "cpu", "--json"]

@@ -12,6 +12,7 @@ from intact import check_intact, outcome
 from warm import Command, run
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "verb", ["train", *(pytest.param(verb, marks=pytest.mark.long) for verb in ("distill", "phases", "study", "run"))]
 )

@@ -21,6 +21,7 @@ def refused(arguments, out, why):
     assert why in said
 
 
+@pytest.mark.long
 def test_a_file_in_place_of_a_directory_is_one_line(trained, tmp_path):
     (tmp_path / "file").write_text("somebody's")
     for arguments in small_commands.every(trained).values():

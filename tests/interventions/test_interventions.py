@@ -129,7 +129,7 @@ def test_accuracy_is_measured_where_there_are_labels():
     assert 0 <= found["skip"][3].inter.score.value <= own.score.value + 0.2
 
 
-@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("first", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_where_one_batch_has_no_labels_the_cosine_of_all_is_measured(first):
     teacher = raptor.load_model("scenes")
     labelled = next(iter(raptor.load_images("scenes:test", teacher, images=4)))

@@ -105,7 +105,7 @@ def test_a_saved_surrogate_needs_its_teacher_s_code_and_not_its_weights(name, di
         raptor.load_model(tmp_path, teacher=strangers.build(other))
 
 
-@pytest.mark.parametrize("name", ["nn.MultiheadAttention", "parallel, fused"])
+@pytest.mark.parametrize("name", ["nn.MultiheadAttention", pytest.param("parallel, fused", marks=pytest.mark.long)])
 @pytest.mark.parametrize("form", ["torch-export", "onnx"])
 def test_it_can_be_exported(name, form, distilled, tmp_path):
     save_surrogate(distilled(name)[1], tmp_path, "scenes", 0)

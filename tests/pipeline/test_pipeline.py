@@ -103,6 +103,7 @@ def test_strings_from_outside_stay_strings(call, demo_run, tmp_path):
     assert evil not in page
 
 
+@pytest.mark.long
 def test_runs_of_one_model_are_shown_each_by_itself(call, demo_run, tmp_path):
     code, _, err = call("report", demo_run, demo_run, "--out", tmp_path)
     assert code == 0, err

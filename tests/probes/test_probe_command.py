@@ -87,6 +87,7 @@ def test_stitched_models_and_lower_layers(call):
     assert stitched["heads"]["own"] == own["heads"]["own"]  # nothing of the surrogate is in it
 
 
+@pytest.mark.long
 def test_kept_on_disk_in_memory_or_not_at_all_is_the_same_up_to_rounding(call, tmp_path):
     folder = class_folders(tmp_path / "data", images=60)
     torch.manual_seed(0)

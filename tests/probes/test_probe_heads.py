@@ -36,6 +36,7 @@ def test_the_head_reaches_the_optimum_of_logistic_regression():
     assert agree.float().mean() > 0.99
 
 
+@pytest.mark.long
 def test_the_head_recovers_a_depth_that_its_bins_can_say():
     """Depth is linear in the number of a bin, and each patch tells its bin by one feature of its own."""
     torch.manual_seed(0)

@@ -72,6 +72,7 @@ def test_the_same_share_of_every_resample_has_no_spread():
         assert found.ci == pytest.approx([0.5, 0.5])
 
 
+@pytest.mark.long
 def test_a_model_against_itself_recovers_everything_in_every_resample(call, tmp_path):
     """Rows are measured on the same resamples: no spread is left where nothing differs."""
     options = ("--surrogates", "scenes:k3", "--baseline", "scenes", *QUICK)

@@ -55,6 +55,7 @@ def test_results_show_their_numbers(teacher, student, images):
     assert sum(shown.count(f"<td>{word}</td>") for word in HELD.values()) == 9
 
 
+@pytest.mark.long
 def test_the_page_from_python(teacher, student, images, tmp_path):
     page = raptor.report(teacher, student, images, perturbation_images=1, lyapunov_images=1)
     assert page.save(tmp_path / "report.html") == tmp_path / "report.html"

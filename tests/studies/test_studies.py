@@ -115,6 +115,7 @@ def test_a_student_of_two_studies_is_distilled_once(call, tmp_path):
     assert len(kept) == asked - len(size.seeds) * 2  # what fine-tuning starts from, and `default` of the first teacher
 
 
+@pytest.mark.long
 def test_killed_and_resumed_gives_the_same_table(call, tmp_path):
     """The process dies twice, each time soon after another job has been finished."""
     options = ("study", "emergence", "--size", "smoke", "--device", "cpu", "--json")

@@ -259,6 +259,7 @@ def test_sigterm_saves_before_it_stops(tmp_path, saving_often):
     assert torch.load(tmp_path / NAME, weights_only=True)["step"] >= 20
 
 
+@pytest.mark.long
 def test_sigterm_to_all_processes_of_a_job_saves_too(tmp_path, saving_often):
     """A scheduler tells the workers that decode images as well; they leave it to the training to end."""
     for number in range(200):

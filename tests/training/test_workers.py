@@ -93,7 +93,7 @@ if lines:
     ("which", "n"),
     [
         pytest.param("default", 2, marks=pytest.mark.long),
-        ("adamw", 2),
+        pytest.param("adamw", 2, marks=pytest.mark.long),
         pytest.param("default", 4, marks=pytest.mark.long),
     ],
 )

@@ -6,7 +6,7 @@ import torch
 
 from raptor.benchmarks.rollout import dinov2_small
 from raptor.core.batches import Batch, BatchList
-from raptor.dynamics.survey import Pooled
+from raptor.dynamics.one_pass import Pooled
 from raptor.runtime.malloc import keep_freed_memory
 from raptor.runtime.timing import Ratio, compare
 

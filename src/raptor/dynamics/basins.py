@@ -59,6 +59,10 @@ class ClassMeans:
                 sums = pad(sums, (0, 0, 0, more))
             self.sums[group] = sums.index_add_(1, label, states.transpose(0, 1))
 
+    def directions(self, layer: int) -> Float[Tensor, "classes width"]:
+        """Return the mean direction of each class at a layer, of cls where there is one; zeros for absent classes."""
+        return normalize(self.sums.get("cls", next(reversed(self.sums.values())))[layer], dim=-1)
+
 
 class BasinMeasure:
     """Angles from the second half of the images to the class means of the first.

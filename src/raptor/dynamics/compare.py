@@ -11,7 +11,6 @@ import numpy as np
 from raptor.core.batches import ImageSource, as_image_set
 from raptor.core.flow import DepthFlow
 from raptor.core.phases import PhasesLike, as_phases
-from raptor.dynamics.claims import claims_of
 from raptor.dynamics.options import DynamicsOptions
 from raptor.dynamics.result import Against, CurveDistance, DynamicsResult, ModelDynamics
 from raptor.dynamics.survey import measure_model, surrogate_in
@@ -60,7 +59,7 @@ def compare_dynamics(
             f"{one} | {other}": curve_distances(models[one], models[other]) for one, other in combinations(models, 2)
         }
         against = Against({name: models[name] for name in others}, distances)
-    return DynamicsResult.of(models[first], claims_of(models[first]), against)
+    return DynamicsResult.of(models[first], against)
 
 
 def check_comparable(flows: Mapping[str, DepthFlow]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Protocol, runtime_checkable
 
@@ -15,6 +15,7 @@ from raptor.core.batches import ImageSource, as_image_set, n_real
 from raptor.core.flow import DepthFlow, layers_of, trajectory_size
 from raptor.core.processes import Processes
 from raptor.core.tokens import TokenLayout
+from raptor.dynamics.unread import last_layers
 from raptor.runtime.device import doubled
 from raptor.runtime.distributed import SINGLE_PROCESS
 
@@ -38,6 +39,8 @@ class StateBatch:
         and what `all_gather` returns, are for the images of all processes.
     own
         Number of images of this process that count; all by default.
+    last
+        By token group, the last layer that counts: L, or L - 1 for tokens that the model's head does not read at L.
     """
 
     def __init__(
@@ -47,8 +50,10 @@ class StateBatch:
         label: Tensor | None = None,
         process_group: Processes = SINGLE_PROCESS,
         own: int | None = None,
+        last: Mapping[str, int] | None = None,
     ):
         self.states, self.layout, self.label, self.process_group = list(states), layout, label, process_group
+        self.last = {group: (last or {}).get(group, len(self.states) - 1) for group in layout.slices}
         counts = process_group.all_gather_objects(len(self.states[0]) if own is None else own)
         self.own, self.n = counts[process_group.rank], sum(counts)
         self.first = sum(counts[: process_group.rank])  # index of this process's first image in the whole batch
@@ -127,6 +132,7 @@ def run_measures(flow: DepthFlow, images: ImageSource, *measures: Measure) -> No
     *measures
         Objects whose `update` receives every batch of states; ask each for its result afterwards.
     """
+    last = last_layers(flow)
     rows = max(1, STATE_BYTES // (4 * trajectory_size(flow)))
     images = as_image_set(images)
     process_group = images.process_group
@@ -140,7 +146,7 @@ def run_measures(flow: DepthFlow, images: ImageSource, *measures: Measure) -> No
             states = [states for _, states in layers_of(flow, flow.embed(pixels[part]))]
             labels = label if label is None or process_group.world_size > 1 else label[part]
             state_batch = StateBatch(
-                states, flow.layout, labels, process_group, own if process_group.world_size > 1 else None
+                states, flow.layout, labels, process_group, own if process_group.world_size > 1 else None, last
             )
             for measure in measures:
                 measure.update(state_batch)

@@ -17,6 +17,8 @@ class DynamicsOptions:
         Number of images whose tokens are perturbed.
     lyapunov_images
         Number of images whose Lyapunov exponents are measured.
+    mixing_pairs
+        Number of pairs of images whose states are mixed.
     seed
         Seed of perturbations and of the bootstrap over images.
     """
@@ -24,4 +26,5 @@ class DynamicsOptions:
     beyond: bool | None = None
     perturbation_images: int = 16
     lyapunov_images: int = 4
+    mixing_pairs: int = 24
     seed: int = 0

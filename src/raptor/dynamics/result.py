@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Annotated
 
 from raptor.core.estimate import Estimate, LayerEstimates
 from raptor.core.phases import Phases
 from raptor.core.serialize import Key, key
 from raptor.dynamics.basins import Basins
-from raptor.dynamics.boundaries import BoundaryTest
+from raptor.dynamics.claims.claim import Claim
 from raptor.dynamics.curves.image_ranks import ImageRanksResult
-from raptor.dynamics.dmd import Modes
+from raptor.dynamics.dmd.pooled import Modes
+from raptor.dynamics.dmd.random_walk import RandomWalkNull
+from raptor.dynamics.dmd.single_images import ImageModes
 from raptor.dynamics.fixed_points import FixedPointResult
-from raptor.dynamics.image_dmd import ImageModes
 from raptor.dynamics.lyapunov import LyapunovResult
 from raptor.dynamics.paths import Paths
-from raptor.dynamics.random_walk import RandomWalkNull
-from raptor.dynamics.sensitivity import Correction, Sensitivity
+from raptor.dynamics.perturbations.mixing import Mixing
+from raptor.dynamics.perturbations.sensitivity import Correction, Sensitivity
+from raptor.dynamics.stationarity import Stationarity
 from raptor.render.notebook import HtmlRepr
 
 
@@ -30,7 +32,7 @@ class DMDResult:
     eigenvalues, rank
         Eigenvalues by decreasing modulus, and their number: at most 10, and at most the numerical rank of the states.
     spectral_radius, median_modulus
-        Largest and median modulus of the eigenvalues.
+        Largest and median modulus of the eigenvalues, with jackknife intervals over images.
     singular
         The largest 32 singular values of the states.
     one_step_error, rollout_error
@@ -47,8 +49,8 @@ class DMDResult:
 
     eigenvalues: list[complex]
     rank: int
-    spectral_radius: float
-    median_modulus: float
+    spectral_radius: Estimate[float]
+    median_modulus: Estimate[float]
     singular: list[float]
     one_step_error: Estimate[list[float]]
     rollout_error: Estimate[list[float]]
@@ -56,25 +58,6 @@ class DMDResult:
     random_walk: RandomWalkNull
     single_images: ImageModes
     modes: Modes | None = key(None, skip=True)
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A claim of the paper, and whether it holds for a model.
-
-    Parameters
-    ----------
-    text
-        The claim.
-    held
-        Whether it holds; None where the result is inconclusive.
-    evidence
-        The numbers that decide it.
-    """
-
-    text: str
-    held: bool | None
-    evidence: str
 
 
 @dataclass(frozen=True)
@@ -119,13 +102,20 @@ class ModelDynamics:
         Effect of perturbations on the last layer, and how perturbed groups return.
     phases
         The phases; None where none were given or wanted.
-    speed_at_boundaries
-        By token group and by the source of the boundaries, a test whether tokens are faster at phase boundaries, on
-        images that no boundary comes from.
+    stationarity
+        Test whether speed is steady within phases and changes between them: cls at the boundaries of patches together
+        with patches at those of cls. None where there is one phase or one token group.
+    mixing
+        Where mixtures of two images end; None where there is no pair of images.
+    last_layer
+        By token group, the last layer whose states count: L, or L - 1 for tokens that the model's own head does not
+        read at layer L, and that training therefore left undetermined.
     lyapunov
         Lyapunov exponents of each phase; None without phases.
     beyond
         The last step repeated beyond the last layer; None where it was not measured.
+    claims
+        The claims of the paper, and whether each holds for this model.
     n, seed
         Number of images, and the seed of everything random. Not in result.json, whose envelope has both.
     """
@@ -140,9 +130,12 @@ class ModelDynamics:
     sensitivity: Sensitivity
     correction: Correction
     phases: Phases | None
-    speed_at_boundaries: dict[str, dict[str, BoundaryTest | None]]
+    stationarity: Stationarity | None = None
+    mixing: Mixing | None = None
+    last_layer: dict[str, int] = field(default_factory=dict)
     lyapunov: LyapunovResult | None
     beyond: FixedPointResult | None = key(None, omit_none=True)
+    claims: list[Claim] = field(default_factory=list)
     n: int = key(0, skip=True)
     seed: int = key(0, skip=True)
 
@@ -165,23 +158,20 @@ class Against:
 
 @dataclass(frozen=True, kw_only=True)
 class DynamicsResult(ModelDynamics, HtmlRepr):
-    """The depth of a model as a dynamical system, the paper's claims about it, and other models beside it.
+    """The depth of a model as a dynamical system, and other models beside it.
 
-    It has all fields of `ModelDynamics`, and two more.
+    It has all fields of `ModelDynamics`, and one more.
 
     Parameters
     ----------
-    claims
-        The claims of the paper, and whether each holds for this model.
     against
         Other models on the same images; None where there are none.
     """
 
-    claims: list[Claim]
     against: Against | None = None
 
     @classmethod
-    def of(cls, model: ModelDynamics, claims: list[Claim], against: Against | None = None) -> DynamicsResult:
-        """Add claims and other models to the dynamics of a model."""
-        measured = {field.name: getattr(model, field.name) for field in fields(ModelDynamics)}
-        return cls(**measured, claims=claims, against=against)
+    def of(cls, model: ModelDynamics, against: Against | None = None) -> DynamicsResult:
+        """Add other models to the dynamics of a model."""
+        measured = {one.name: getattr(model, one.name) for one in fields(ModelDynamics)}
+        return cls(**measured, against=against)

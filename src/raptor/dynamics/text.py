@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from raptor.dynamics import curves  # noqa: F401 (registers them)
+from raptor.dynamics.claims.claim import Claim
 from raptor.dynamics.curves.registry import CURVES
 from raptor.dynamics.result import Against, DynamicsResult
 from raptor.render.registry import page_sentences, page_table
@@ -20,7 +21,8 @@ def show_dynamics(record: Record[DynamicsResult]) -> Iterator[Part]:
         yield by_layer(result, group, record.images)
         walk = dmd.random_walk
         radius, median, null_radius, null_median = map(
-            format_number, (dmd.spectral_radius, dmd.median_modulus, walk.spectral_radius, walk.median_modulus)
+            format_number,
+            (dmd.spectral_radius.value, dmd.median_modulus.value, walk.spectral_radius, walk.median_modulus),
         )
         yield (
             f"{group}: gamma is first above 0.9 at layer {result.converged_layer[group].value:.0f}; DMD of rank "
@@ -71,10 +73,22 @@ def by_layer(result: DynamicsResult, group: str, images: int) -> Table:
     return Table(f"{group}, n = {images:,} images", ("layer", *shown.values()), tuple(rows))
 
 
+def verdict(claim: Claim) -> str:
+    """Return the verdict on a claim in words."""
+    return f"{HELD[claim.held]}, as the null does" if claim.beyond_null is False else HELD[claim.held]
+
+
 def claims(result: DynamicsResult) -> Table:
     """Return the paper's claims and what this model says about each."""
-    rows: tuple[tuple[Cell, ...], ...] = tuple((one.text, HELD[one.held], one.evidence) for one in result.claims)
-    return Table("Claims of the paper", ("claim", "result", "evidence"), rows)
+    rows: list[tuple[Cell, ...]] = []
+    for i, one in enumerate(result.claims):
+        ends = (f"claims/{i}/ci/0", f"claims/{i}/ci/1")
+        effect: Cell = "" if one.effect is None else Number(one.effect, ".3f", f"claims/{i}/effect", ends)
+        null: Cell = "" if one.null is None else Number(one.null, ".3f", f"claims/{i}/null")
+        p: Cell = "" if one.p_adjusted is None else Number(one.p_adjusted, ".3f", f"claims/{i}/p_adjusted")
+        rows.append((one.text, verdict(one), effect, null, p, one.evidence))
+    columns = ("claim", "result", "effect", "null", "p", "evidence")
+    return Table("Claims of the paper", columns, tuple(rows))
 
 
 @page_table("dynamics", "dynamics")

@@ -20,6 +20,7 @@ from raptor.models.layers import Block, PatchEmbed
 # Limits for untrusted configurations; larger than in any ViT.
 MOST = {"image_size": 10_000, "patch_size": 10_000, "depth": 1000, "width": 100_000, "heads": 1000, "n_register": 1000,
         "n_classes": 1_000_000}  # fmt: skip
+POOLS = ("cls", "cls+patch")
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,9 @@ class ViTConfig:
         layer (the paper's "uniform across depth", not the linear ramp of timm).
     layer_scale
         Initial value of the LayerScale vectors, or None for a block without them.
+    pool
+        What the classifier reads at the last layer: `cls`, or `cls+patch`, cls and the mean of the patches. With `cls`,
+        the patches of the last layer receive no gradient.
     """
 
     image_size: int = 64
@@ -57,6 +61,7 @@ class ViTConfig:
     n_classes: int = 12
     drop_path: float = 0.0
     layer_scale: float | None = None
+    pool: str = "cls"
 
     def __post_init__(self) -> None:
         for name, most in MOST.items():
@@ -65,6 +70,8 @@ class ViTConfig:
                 raise OptionError(f"{name} {value!r} must be an integer from {least} to {most:,}")
         if not 0 < self.mlp_ratio <= 100:
             raise OptionError(f"mlp_ratio {self.mlp_ratio} is not in (0, 100]")
+        if self.pool not in POOLS:
+            raise OptionError(f"pool {self.pool!r} is not one of {', '.join(POOLS)}")
         if self.image_size % self.patch_size:
             raise OptionError(f"image_size {self.image_size} is not a multiple of patch_size {self.patch_size}")
         if self.width % self.heads:
@@ -125,7 +132,7 @@ class ViT(nn.Module):
             Block(config.width, config.heads, hidden, config.layer_scale) for _ in range(config.depth)
         )
         self.norm = nn.LayerNorm(config.width, eps=1e-6)
-        self.classifier = nn.Linear(config.width, config.n_classes)
+        self.classifier = nn.Linear(config.width * (1 + (config.pool != "cls")), config.n_classes)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -169,13 +176,22 @@ class ViT(nn.Module):
         return cast(Tensor, self.norm(tokens))
 
     def head(self, tokens: Tensor) -> Tensor:
-        """Return logits (B, C) from layer-L states before the norm, with a linear map of the normed cls token."""
-        return cast(Tensor, self.classifier(self.readout(tokens[:, 0])))
+        """Return logits (B, C) from layer-L states before the norm."""
+        if self.config.pool == "cls":
+            return cast(Tensor, self.classifier(self.readout(tokens[:, 0])))
+        return self.classify(self.readout(tokens))
+
+    def classify(self, tokens: Tensor) -> Tensor:
+        """Return logits (B, C) from tokens after the norm, with a linear map."""
+        if self.config.pool == "cls":
+            return cast(Tensor, self.classifier(tokens[:, 0]))
+        patches = tokens[:, self.layout.slices["patch"]].mean(dim=1)
+        return cast(Tensor, self.classifier(torch.cat([tokens[:, 0], patches], dim=1)))
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Map normalised pixels (B, 3, H, W) to logits (B, C)."""
         tokens = self.embed(pixels)
         for layer in range(self.depth - 1):
             tokens = self.step(tokens, layer)
-        # The classifier reads only cls, so the last layer computes only that token.
-        return self.head(self.step(tokens, self.depth - 1, first=1))
+        # A classifier that reads only cls needs only that token of the last layer.
+        return self.head(self.step(tokens, self.depth - 1, first=1 if self.config.pool == "cls" else None))

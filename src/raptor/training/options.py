@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from raptor.core.options import Option
 
@@ -22,6 +22,9 @@ class TrainOptions:
         Stochastic depth: probability that an image skips a layer, the same for all layers.
     layer_scale
         Initial value of LayerScale; None for none.
+    pool
+        What the classifier reads: `cls+patch` (cls and the mean of the patches) or `cls`. With `cls`, the patches of
+        the last layer receive no gradient.
     lr, muon_lr
         Peak learning rate of AdamW; with `muon_lr` Muon trains the matrices of blocks at that peak rate.
     warmup
@@ -49,6 +52,10 @@ class TrainOptions:
     layer_scale: Annotated[
         float | None, Option("Initial value of LayerScale; by default the ViT has no LayerScale.")
     ] = None
+    pool: Annotated[
+        Literal["cls+patch", "cls"],
+        Option("What the classifier reads. With cls, the patches of the last layer receive no gradient."),
+    ] = "cls+patch"
     lr: Annotated[float, Option("Peak learning rate of AdamW.", min=0)] = 1e-3
     muon_lr: Annotated[
         float | None,

@@ -167,7 +167,7 @@ def prepare_training(
     vit = ViTConfig(
         image_size=height, patch_size=options.patch_size, width=options.width, depth=options.depth,
         heads=options.heads, n_register=options.registers, drop_path=options.drop_path,
-        layer_scale=options.layer_scale, n_classes=len(images.classes or ()),
+        layer_scale=options.layer_scale, n_classes=len(images.classes or ()), pool=options.pool,
     )  # fmt: skip
     return TrainingSetup(images, held_out, preprocessing, vit, recipe, Augmentation(options.flip, options.shift))
 

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import copy
+
 import torch
 from jaxtyping import Float
-from scipy.special import stdtrit
 from torch import Tensor
 
-from raptor.core.bootstrap import LEVEL
 from raptor.core.estimate import LayerEstimates
 from raptor.core.processes import Processes
 from raptor.dynamics.curves.registry import measure
+from raptor.dynamics.jackknife import half_width, n_parts, n_used, part_of
 from raptor.dynamics.measures import StateBatch
 from raptor.runtime.device import doubled
 from raptor.runtime.distributed import SINGLE_PROCESS
 
-BUDGET = 2**30  # bytes of second moments in memory; decides the number of parts
-MOST_PARTS, FEWEST_PARTS = 8, 4  # parts of the images that the jackknife leaves out; with fewer there is no interval
 FEW = 8  # tokens; moments of smaller groups are summed in double precision, because few rows lose small directions
-TOGETHER = 4  # consecutive images that go to the same part: fewer and larger matrix products
+CENTRED = "centred_"
+KINDS = ("stable_rank", "entropy_rank", "participation_ratio")
+NAMES = (*KINDS, *(CENTRED + kind for kind in KINDS))
 
 
 def ranks(
@@ -48,77 +49,114 @@ def ranks(
     }
 
 
+class Moments:
+    """First and second moments of the updates of one token group, by part of the images and step.
+
+    Parameters
+    ----------
+    shape
+        Parts, steps, width.
+    exact
+        Whether to sum in double precision, on the CPU: not every device has it.
+    device
+        Where to sum otherwise.
+    """
+
+    def __init__(self, shape: tuple[int, int, int], exact: bool, device: torch.device):
+        kind: dict = {"dtype": torch.float64} if exact else {"device": device}
+        self.second, self.first = torch.zeros(*shape, shape[-1], **kind), torch.zeros(shape, **kind)
+        self.rows = torch.zeros(shape[0], dtype=torch.float64)
+        width = shape[-1] * torch.finfo(torch.float32).eps
+        self.noise = width**2 if exact else width  # of eigenvalues, which are squares of singular values
+
+    def add(self, part: int, step: int, rows: Float[Tensor, "rows width"]) -> None:
+        """Add updates of one part at one step."""
+        rows = rows.to(self.second)
+        self.second[part, step].addmm_(rows.T, rows)
+        self.first[part, step] += rows.sum(dim=0)
+        if step == 0:
+            self.rows[part] += len(rows)
+
+    def over(self, process_group: Processes) -> Moments:
+        """Return the sums of all processes."""
+        whole = copy.copy(self)
+        whole.second, whole.first, whole.rows = map(process_group.all_reduce, (self.second, self.first, self.rows))
+        return whole
+
+    def ranks(self, without: int | None = None) -> dict[str, Float[Tensor, " steps"]]:
+        """Return the ranks by name, as they are and centred, of all images or of those outside a part."""
+        sums = [doubled(one).cpu() for one in (self.second, self.first, self.rows)]
+        second, first, rows = (one.sum(dim=0) - (0 if without is None else one[without]) for one in sums)
+        centred = second - first[:, :, None] * first[:, None] / rows
+        return {
+            **ranks(second, self.noise),
+            **{CENTRED + name: values for name, values in ranks(centred, self.noise).items()},
+        }
+
+    def ranks_without(self, parts: int) -> dict[str, Float[Tensor, "parts steps"]]:
+        """Return the ranks without each of the first parts in turn."""
+        found = [self.ranks(part) for part in range(parts)]
+        nothing = torch.zeros(0, self.first.shape[1], dtype=torch.float64)
+        return {name: torch.stack([one[name] for one in found]) if found else nothing for name in NAMES}
+
+
 @measure("participation_ratio", of="steps", label="participation ratio", column=None, compared=False, figure=False)
 @measure("entropy_rank", of="steps", label="entropy rank", column=None, compared=False, figure=False)
+@measure(
+    "centred_participation_ratio", of="steps", label="participation ratio, centred", column=None, compared=False,
+    figure=False,
+)  # fmt: skip
+@measure("centred_entropy_rank", of="steps", label="entropy rank, centred", column=None, compared=False, figure=False)
+@measure("centred_stable_rank", of="steps", label="stable rank, centred", column="centred rank", figure=False)
 @measure("stable_rank", of="steps", label="stable rank", figure=False)
 class UpdateRanks:
     """Ranks of the matrix of all updates of a token group, over tokens and images, at each step.
 
-    The measure sums one second moment (width x width) per step and group. It divides the images into parts for the
-    jackknife: as many as fit into a gigabyte, at most eight.
+    Centred ranks are those of the updates minus their mean. Where tokens start equal in all images, as cls and
+    registers do, the first update is nearly the same for all images, and only the centred rank says how many
+    directions differ.
+
+    The measure sums one second moment (width x width) per step and group, for each part of the images.
     """
 
     def __init__(self) -> None:
         self.n, self.parts = 0, 0
         self.process_group: Processes = SINGLE_PROCESS
-        self.sums: dict[str, Tensor] = {}
+        self.moments: dict[str, Moments] = {}
+        self.found: dict[str, dict[str, Tensor]] = {}  # after `compute`: by group and name
+        self.without: dict[str, dict[str, Tensor]] = {}  # the same without each part, for a jackknife
 
     def update(self, batch: StateBatch) -> None:
         """Add a batch."""
         groups, steps, width = batch.layout.slices, len(batch.updates), batch.updates[0].shape[-1]
         if not self.parts:
             exact = {group: batch.layout.counts[group] <= FEW for group in groups}
-            one = sum(8 if double else 4 for double in exact.values()) * steps * width**2
-            self.parts = max(1, min(MOST_PARTS, BUDGET // one))
-            shape, at = (self.parts, steps, width, width), batch.updates[0].device
-            # Double precision is on the CPU: not every device has it.
-            self.sums = {
-                group: torch.zeros(shape, dtype=torch.float64) if double else torch.zeros(shape, device=at)
-                for group, double in exact.items()
-            }
-        first = self.n + batch.first
-        part = torch.arange(first, first + batch.own) // TOGETHER % self.parts
+            self.parts = n_parts(sum(8 if double else 4 for double in exact.values()) * steps * width**2)
+            shape, at = (self.parts, steps, width), batch.updates[0].device
+            self.moments = {group: Moments(shape, double, at) for group, double in exact.items()}
+        part = part_of(self.n + batch.first, batch.own, self.parts)
         for number in part.unique().tolist():
             of_part = (part == number).to(batch.updates[0].device)
             for step, update in enumerate(batch.updates):
                 own = update[: batch.own] if of_part.all() else update[: batch.own][of_part]
                 for group, where in groups.items():
-                    rows = own[:, where].flatten(0, 1).to(self.sums[group])
-                    self.sums[group][number, step].addmm_(rows.T, rows)
+                    self.moments[group].add(number, step, own[:, where].flatten(0, 1))
         self.n, self.process_group = self.n + batch.n, batch.process_group
 
     def compute(self, seed: int = 0) -> dict[str, LayerEstimates]:
-        """Return the three ranks by name; intervals are NaN where fewer than four parts fit.
-
-        Intervals come from a jackknife that leaves out one part at a time. A bootstrap would repeat images, which
-        lowers ranks.
-        """
-        sums = {group: self.process_group.all_reduce(own) for group, own in self.sums.items()}
-        found = {group: self._ranks(parts.sum(dim=0)) for group, parts in sums.items()}
-        errors = {group: self._errors(parts) for group, parts in sums.items()}
+        """Return the ranks by name, with jackknife intervals; NaN where fewer than four parts fit."""
+        moments = {group: own.over(self.process_group) for group, own in self.moments.items()}
+        self.found = {group: own.ranks() for group, own in moments.items()}
+        self.without = {group: own.ranks_without(n_used(self.n, self.parts)) for group, own in moments.items()}
         results = {}
-        for name in next(iter(found.values())):
-            mean = {group: values[name] for group, values in found.items()}
+        for name in NAMES:
+            mean = {group: values[name] for group, values in self.found.items()}
+            wide = {group: half_width(self.without[group][name]) for group in mean}
             results[name] = LayerEstimates(
                 mean={group: value.tolist() for group, value in mean.items()},
-                low={group: (value - errors[group][name]).tolist() for group, value in mean.items()},
-                high={group: (value + errors[group][name]).tolist() for group, value in mean.items()},
+                low={group: (value - wide[group]).tolist() for group, value in mean.items()},
+                high={group: (value + wide[group]).tolist() for group, value in mean.items()},
                 n=self.n,
                 seed=seed,
             )
         return results
-
-    def _ranks(self, sums: Float[Tensor, "steps width width"]) -> dict[str, Float[Tensor, " steps"]]:
-        return ranks(doubled(sums).cpu(), noise=len(sums[0]) * torch.finfo(torch.float32).eps)
-
-    def _errors(self, sums: Float[Tensor, "parts steps width width"]) -> dict[str, Float[Tensor, " steps"]]:
-        """Return half the width of each jackknife interval."""
-        used = min(-(-self.n // TOGETHER), self.parts)
-        if used < FEWEST_PARTS:
-            return {name: torch.full((sums.shape[1],), torch.nan) for name in ranks(torch.eye(2))}
-        whole = sums.sum(dim=0)
-        without = [self._ranks(whole - sums[part]) for part in range(used)]
-        wide = float(stdtrit(used - 1, (1 + LEVEL) / 2)) * (used - 1) ** 0.5
-        return {
-            name: wide * torch.stack([one[name] for one in without]).std(dim=0, correction=0) for name in without[0]
-        }

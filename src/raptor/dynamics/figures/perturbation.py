@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import altair as alt
 
+from raptor.dynamics.perturbations.sensitivity import SHOWN
 from raptor.dynamics.result import DynamicsResult
-from raptor.dynamics.sensitivity import SHOWN
 from raptor.render.charts import SEQUENTIAL, Figure, Row
 from raptor.render.layer_charts import of_groups
 from raptor.render.registry import figure
@@ -17,7 +17,8 @@ PANEL = 240  # pixels
     "dynamics",
     "correction",
     "dynamics",
-    "Angle between the perturbed and the unperturbed trajectory. Where a line falls, the trajectory returns.",
+    "Angle between the perturbed and the unperturbed trajectory (lines), and of a perturbation that is carried along "
+    "unchanged (dashed): its angle falls too, because norms grow. Below its dashed line, a trajectory bends back.",
     "Figure 8, left",
     wide=True,
 )
@@ -30,22 +31,26 @@ def correction(result: DynamicsResult, name: str) -> Figure | None:
         depth = one.angle.shape[-1] - 1
         own: list[Row] = [
             {"group": group, "epsilon": epsilon, "pushed at": layer, "layer": layer + after,
-             "angle": one.angle[i, j, after].item()}
+             "angle": one.angle[i, j, after].item(),
+             "passive": None if one.passive_angle is None else one.passive_angle[i, j, after].item()}
             for i, layer in enumerate(applied.layers)
             for j, epsilon in enumerate(applied.epsilons)
             for after in range(depth - layer + 1)
         ]  # fmt: skip
         rows += own
-        lines = alt.Chart(alt.Data(values=[row for row in own if row["epsilon"] == SHOWN])).mark_line()
-        panels.append(
-            lines.encode(
-                x=alt.X("layer:Q", title="layer", axis=alt.Axis(tickMinStep=1, format="d")),
-                y=alt.Y("angle:Q", title="angle to the unperturbed state (radians)", scale=alt.Scale(type="log")),
-                color=alt.Color("pushed at:Q", title="perturbed layer", scale=alt.Scale(scheme=SEQUENTIAL)),
-                detail="pushed at:O",
-                tooltip=["pushed at:Q", "layer:Q", alt.Tooltip("angle:Q", format=".4f")],
-            ).properties(width=PANEL, height=PANEL, title=group)
+        numbers = [alt.Tooltip(f"{column}:Q", format=".4f") for column in ("angle", "passive")]
+        lines = alt.Chart(alt.Data(values=[row for row in own if row["epsilon"] == SHOWN])).encode(
+            x=alt.X("layer:Q", title="layer", axis=alt.Axis(tickMinStep=1, format="d")),
+            color=alt.Color("pushed at:Q", title="perturbed layer", scale=alt.Scale(scheme=SEQUENTIAL)),
+            detail="pushed at:O",
+            tooltip=["pushed at:Q", "layer:Q", *numbers],
         )
+        title, scale = "angle to the unperturbed state (radians)", alt.Scale(type="log")
+        drawn = lines.mark_line().encode(y=alt.Y("angle:Q", title=title, scale=scale))
+        carried = lines.mark_line(strokeDash=[3, 3], strokeWidth=1).encode(
+            y=alt.Y("passive:Q", title=title, scale=scale)
+        )
+        panels.append((carried + drawn).properties(width=PANEL, height=PANEL, title=group))
     title = alt.Title(f"Return after a perturbation: {name}", subtitle=_about(result))
     return Figure(alt.hconcat(*panels).properties(title=title), rows)
 
@@ -54,7 +59,8 @@ def correction(result: DynamicsResult, name: str) -> Figure | None:
     "dynamics",
     "sensitivity",
     "dynamics",
-    "Change of the last layer after a perturbation of an earlier layer.",
+    "Change of the last layer after a perturbation of an earlier layer. Dashed: of a perturbation that is carried "
+    "along unchanged.",
     "Figure 8, right",
 )
 def sensitivity(result: DynamicsResult, name: str) -> Figure:
@@ -66,7 +72,8 @@ def sensitivity(result: DynamicsResult, name: str) -> Figure:
         rows += [
             {"group": perturbed, "read": read, "layer": layer, "epsilon": epsilon,
              "over_epsilon": one.over_epsilon.value[i][j], "low": one.over_epsilon.low[i][j],
-             "high": one.over_epsilon.high[i][j], "over_square": one.over_square[i][j]}
+             "high": one.over_epsilon.high[i][j], "over_square": one.over_square[i][j],
+             "passive": None if one.passive is None else one.passive[i][j]}
             for i, layer in enumerate(applied.layers)
             for j, epsilon in enumerate(applied.epsilons)
         ]  # fmt: skip
@@ -81,8 +88,45 @@ def sensitivity(result: DynamicsResult, name: str) -> Figure:
         y=alt.Y("over_epsilon:Q", title=y, scale=alt.Scale(type="log")), tooltip=["group:N", "layer:Q", *numbers]
     )
     band = base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title=y), y2="high:Q")
+    carried = base.mark_line(strokeDash=[3, 3]).encode(y=alt.Y("passive:Q", title=y))
     title = alt.Title(f"Sensitivity: {name}", subtitle=_about(result))
-    return Figure((band + line).properties(width=PANEL + 120, height=PANEL, title=title), rows)
+    return Figure((band + carried + line).properties(width=PANEL + 120, height=PANEL, title=title), rows)
+
+
+@figure(
+    "dynamics",
+    "mixing",
+    "dynamics",
+    "Two images are mixed at a layer, and the mixture runs on to the last layer. The slope says how fast its end moves "
+    "from one image's end to the other's when their shares are equal: 1 for a linear map, more where two basins meet. "
+    "At the last layer only the normalisation of directions acts.",
+)
+def mixing(result: DynamicsResult, name: str) -> Figure | None:
+    """Draw the slope at equal shares by the layer at which images are mixed."""
+    found = result.mixing
+    if found is None:
+        return None
+    rows: list[Row] = [
+        {"layer": layer, "slope": value, "low": low, "high": high}
+        for layer, value, low, high in zip(
+            found.layers, found.slope.value, found.slope.low, found.slope.high, strict=True
+        )
+    ]
+    base = alt.Chart(alt.Data(values=rows)).encode(
+        x=alt.X("layer:Q", title="layer at which two images are mixed", axis=alt.Axis(tickMinStep=1, format="d"))
+    )
+    title = f"slope at equal shares ({found.group})"
+    line = base.mark_line(point=True).encode(
+        y=alt.Y("slope:Q", title=title),
+        tooltip=["layer:Q", *(alt.Tooltip(f"{column}:Q", format=".3f") for column in ("slope", "low", "high"))],
+    )
+    band = base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title=title), y2="high:Q")
+    level = alt.Chart(alt.Data(values=[{"slope": rows[-1]["slope"]}])).mark_rule(strokeDash=[4, 3], color="#777777")
+    about = alt.Title(
+        f"Mixtures of two images: {name}", subtitle=f"n = {found.pairs} pairs; band: 95% interval over pairs"
+    )
+    chart = (level.encode(y="slope:Q") + band + line).properties(width=PANEL + 120, height=PANEL, title=about)
+    return Figure(chart, rows)
 
 
 def _about(result: DynamicsResult) -> str:

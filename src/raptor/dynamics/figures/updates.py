@@ -11,7 +11,7 @@ from raptor.render.layer_charts import STEPS, about, by_layer, curves, of_groups
 from raptor.render.registry import figure
 
 PANEL = 220  # pixels
-RANKS = ("stable_rank", "entropy_rank", "participation_ratio")
+RANKS = ("stable_rank", "centred_stable_rank", "entropy_rank")
 
 
 @figure(
@@ -33,7 +33,8 @@ def speed(result: DynamicsResult, name: str) -> Figure:
     "dynamics",
     "ranks",
     "dynamics",
-    "Effective rank of the updates (the change of token directions in one layer), by three definitions.",
+    "Effective rank of the updates (the change of token directions in one layer). Centred: of the updates minus their "
+    "mean over tokens and images.",
     "Figure 10",
     wide=True,
 )

@@ -31,7 +31,7 @@ def vit(model: nn.Module, image_size: Size | None) -> Parts:
         heads=config.heads,
         image_size=size,
         patch_size=(config.patch_size, config.patch_size),
-        classify=lambda tokens: model.classifier(tokens[:, 0]),
+        classify=model.classify,
     )
 
 

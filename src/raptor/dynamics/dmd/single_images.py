@@ -8,7 +8,7 @@ import torch
 
 from raptor.core.bootstrap import BinnedMean
 from raptor.core.estimate import Estimate
-from raptor.dynamics.dmd import RANK, fit
+from raptor.dynamics.dmd.pooled import RANK, fit
 from raptor.dynamics.measures import StateBatch
 
 MOST = 64  # images

@@ -9,6 +9,7 @@ from jaxtyping import Complex, Float
 from torch import Tensor
 
 from raptor.core.bootstrap import BinnedMean
+from raptor.dynamics.jackknife import n_parts, n_used, part_of
 from raptor.dynamics.measures import StateBatch
 from raptor.errors import MatrixError
 from raptor.runtime.device import doubled
@@ -47,7 +48,7 @@ class Modes:
     @property
     def median_modulus(self) -> float:
         """The median modulus of the eigenvalues."""
-        return self.eigenvalues.abs().median().item()
+        return self.eigenvalues.abs().quantile(0.5).item()  # torch.median is the lower of two middle values
 
     def amplitudes(self) -> Complex[Tensor, " rank"]:
         """Return the coefficient of each mode in the mean state at the first layer."""
@@ -109,26 +110,46 @@ class PooledDMD:
 
     def __init__(self, rank: int = RANK, normalised: bool = True):
         self.rank, self.normalised = rank, normalised
-        self.sums: dict[str, list[Tensor]] = {}
-        self.n, self.rounding = 0, 0.0
+        self.sums: dict[str, list[Tensor]] = {}  # each with one entry per part of the images
+        self.n, self.parts, self.rounding = 0, 0, 0.0
 
     def update(self, batch: StateBatch) -> None:
         """Add a batch."""
+        width = batch.states[0].shape[-1]
+        self.parts = self.parts or n_parts(16 * len(batch.layout.slices) * width**2)
+        part = part_of(self.n, batch.n, self.parts)
         for group in batch.layout.slices:
             states = (batch.unit_means if self.normalised else batch.group_means)[group]
-            before, after = states[:, :-1].flatten(0, 1), states[:, 1:].flatten(0, 1)
-            new = [before.T @ before, after.T @ before, states[:, 0].sum(dim=0)]
-            old = self.sums.get(group)
-            self.sums[group] = new if old is None else [one + other for one, other in zip(old, new, strict=True)]
+            states = states[:, : batch.last[group] + 1]
+            if group not in self.sums:
+                shapes = ((width, width), (width, width), (width,), ())
+                self.sums[group] = [torch.zeros(self.parts, *shape, dtype=states.dtype) for shape in shapes]
+            for number in part.unique().tolist():
+                own = states[part == number]
+                before, after = own[:, :-1].flatten(0, 1), own[:, 1:].flatten(0, 1)
+                new = (before.T @ before, after.T @ before, own[:, 0].sum(dim=0), torch.tensor(float(len(own))))
+                for total, more in zip(self.sums[group], new, strict=True):
+                    total[number] += more
         self.n += batch.n
         self.rounding = batch.rounding
 
     def compute(self) -> dict[str, Modes]:
         """Return the map of each token group."""
-        return {group: self._fit(*sums) for group, sums in self.sums.items()}
+        return {group: self._fit(*(one.sum(dim=0) for one in sums)) for group, sums in self.sums.items()}
+
+    def without(self) -> list[dict[str, Modes]]:
+        """Return the maps that are fitted without each part of the images in turn, for a jackknife."""
+        return [
+            {group: self._fit(*(one.sum(dim=0) - one[part] for one in sums)) for group, sums in self.sums.items()}
+            for part in range(n_used(self.n, self.parts))
+        ]
 
     def _fit(
-        self, own: Float[Tensor, "width width"], across: Float[Tensor, "width width"], start: Float[Tensor, " width"]
+        self,
+        own: Float[Tensor, "width width"],
+        across: Float[Tensor, "width width"],
+        start: Float[Tensor, " width"],
+        n: Float[Tensor, ""],
     ) -> Modes:
         squares, vectors = torch.linalg.eigh(own)
         squares, vectors = squares.flip(0).clamp(min=0), vectors.flip(1)
@@ -137,7 +158,7 @@ class PooledDMD:
         least = max((width * self.rounding) ** 2, width * torch.finfo(squares.dtype).eps)
         kept = min(self.rank, int((squares > squares[0] * least).sum()))
         basis = vectors[:, :kept]
-        return _modes(basis, across @ (basis / squares[:kept]), squares.sqrt(), start / self.n)
+        return _modes(basis, across @ (basis / squares[:kept]), squares.sqrt(), start / n)
 
 
 class DMDError:
@@ -157,7 +178,7 @@ class DMDError:
     def update(self, batch: StateBatch) -> None:
         """Add a batch."""
         for group, modes in self.modes.items():
-            states = batch.unit_means[group]
+            states = batch.unit_means[group][:, : batch.last[group] + 1]
             size = states[:, 1:].norm(dim=-1)
             once = modes.step(states[:, :-1].flatten(0, 1)).unflatten(0, (len(states), -1))
             rolled, again = [], states[:, 0]

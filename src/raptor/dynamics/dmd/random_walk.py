@@ -13,7 +13,7 @@ from torch.nn.functional import normalize
 
 from raptor.core.bootstrap import BinnedMean
 from raptor.core.tokens import TokenLayout
-from raptor.dynamics.dmd import DMDError, PooledDMD
+from raptor.dynamics.dmd.pooled import DMDError, PooledDMD
 from raptor.dynamics.geometry import angle
 from raptor.dynamics.measures import StateBatch
 

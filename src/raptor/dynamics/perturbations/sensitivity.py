@@ -44,10 +44,14 @@ class PairSensitivity:
     over_epsilon, over_square
         Mean deviation divided by epsilon, and by its square. The deviation is quadratic for small epsilon: the first
         falls with epsilon, the second does not.
+    passive
+        The deviation over epsilon of a perturbation that is carried along unchanged by the residual stream; None for
+        groups that were not perturbed.
     """
 
     over_epsilon: Estimate[list[list[float]]]
     over_square: list[list[float]]
+    passive: list[list[float]] | None = None
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,11 @@ class GroupCorrection:
     return_time_and_gamma, return_time_and_gamma_p, return_time_and_gamma_layers
         By size: Spearman correlation of the return time with gamma at the perturbed layer, its p-value, and the number
         of layers. Layers from which the angle never halves are excluded, because late ones have no time for it.
-    angle
+    passive_slope, passive_return_time
+        The same for a perturbation that is carried along unchanged. It shrinks in angle too, as the norm grows.
+    final_ratio
+        Angle at the last layer over that of a perturbation that is carried along: below 1 the layers correct it.
+    angle, passive_angle
         Mean angle to the unperturbed state in radians, by perturbed layer, size, and layers after it (0..L; 0 beyond
         the last layer). Not in result.json.
     """
@@ -86,7 +94,11 @@ class GroupCorrection:
     return_time_and_gamma: list[float]
     return_time_and_gamma_p: list[float]
     return_time_and_gamma_layers: list[int]
+    passive_slope: list[list[float]] | None = None
+    passive_return_time: list[list[float]] | None = None
+    final_ratio: Estimate[list[list[float]]] | None = None
     angle: NDArray | None = key(None, skip=True)
+    passive_angle: NDArray | None = key(None, skip=True)
 
 
 @dataclass(frozen=True)

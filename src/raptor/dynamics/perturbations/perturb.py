@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -16,7 +17,7 @@ from raptor.core.correlation import rank_correlation
 from raptor.core.estimate import Estimate
 from raptor.core.flow import DepthFlow, layers_of
 from raptor.dynamics.geometry import angle
-from raptor.dynamics.sensitivity import Correction, GroupCorrection, PairSensitivity, Sensitivity
+from raptor.dynamics.perturbations.sensitivity import Correction, GroupCorrection, PairSensitivity, Sensitivity
 from raptor.errors import LayerError, OptionError
 
 EPSILONS = (0.01, 0.03, 0.1, 0.3, 0.5)
@@ -24,6 +25,7 @@ DRAWS = 2
 
 # Group that is perturbed, group that is read.
 Pair = tuple[str, str]
+Angles = Float[Tensor, "batch epsilons draws layers tokens"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,10 @@ class PerturbationResult:
         beyond the last layer).
     ends
         By pair of groups: 1 - cosine at the last layer, by perturbed layer and size.
+    passive, passive_ends
+        The same for the perturbed group itself, if the perturbation were carried along unchanged.
+    last
+        By token group, the last layer that is read; L by default.
     """
 
     layers: tuple[int, ...]
@@ -50,6 +56,14 @@ class PerturbationResult:
     seed: int
     angles: dict[Pair, BinnedMean] = field(default_factory=dict)
     ends: dict[Pair, BinnedMean] = field(default_factory=dict)
+    passive: dict[str, BinnedMean] = field(default_factory=dict)
+    passive_ends: dict[str, BinnedMean] = field(default_factory=dict)
+    last: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def n(self) -> int:
+        """Number of images."""
+        return next(iter(self.ends.values())).n
 
     def sensitivity(self) -> Sensitivity:
         """Return the sensitivity of each group to perturbations of each group."""
@@ -68,22 +82,44 @@ class PerturbationResult:
         return Correction(*self._applied(), {group: self._correction(group, gamma[group]) for group in groups})
 
     def _applied(self) -> tuple[list[int], list[float], int, int]:
-        return list(self.layers), list(self.epsilons), self.draws, next(iter(self.ends.values())).n
+        return list(self.layers), list(self.epsilons), self.draws, self.n
 
     def _sensitivity(self, pair: Pair) -> PairSensitivity:
         size = torch.tensor(self.epsilons, dtype=torch.float64)
         mean = self.ends[pair]
         values, low, high = (end / size for end in (mean.mean(), *mean.interval(seed=self.seed)))
         over_square = mean.mean() / size.square()
-        return PairSensitivity(Estimate(values.tolist(), low.tolist(), high.tolist(), mean.n), over_square.tolist())
+        passive = (self.passive_ends[pair[0]].mean() / size).tolist() if pair[0] == pair[1] else None
+        estimate = Estimate(values.tolist(), low.tolist(), high.tolist(), mean.n)
+        return PairSensitivity(estimate, over_square.tolist(), passive)
+
+    def final_ratio(self, group: str) -> tuple[Float[Tensor, "layers sizes"], Float[Tensor, "draws layers sizes"]]:
+        """Return the final angle of a perturbed group over the passive one, and bootstrap draws of it; NaN from L on.
+
+        A value of 1 means that the layers carry the perturbation along unchanged; below 1 they correct it.
+        """
+        last = self.last.get(group, self.depth)
+        pairs = []
+        for i, layer in enumerate(self.layers):
+            at = (i, slice(None), last - layer)
+            pairs.append([means.part(at) for means in (self.angles[group, group], self.passive[group])])
+        value = torch.stack([one.mean() / other.mean() for one, other in pairs])
+        drawn = torch.stack([one.resample(seed=self.seed) / other.resample(seed=self.seed) for one, other in pairs], 1)
+        gone = torch.tensor([layer >= last for layer in self.layers])
+        value[gone], drawn[:, gone] = torch.nan, torch.nan
+        return value, drawn
 
     def _correction(self, group: str, gamma: Sequence[float]) -> GroupCorrection:
-        angles = self.angles[group, group]
-        slopes, times = [], []
+        angles, last = self.angles[group, group], self.last.get(group, self.depth)
+        slopes, times, passive_slopes, passive_times = [], [], [], []
         for i, layer in enumerate(self.layers):
-            parts = [angles.part((i, j, slice(0, self.depth - layer + 1))) for j in range(len(self.epsilons))]
+            after = slice(0, last - layer + 1)
+            parts = [angles.part((i, j, after)) for j in range(len(self.epsilons))]
             slopes.append([_slope_of(part, self.seed) for part in parts])
             times.append([_return_time(part.mean()) for part in parts])
+            carried = self.passive[group].mean()[i, :, after]
+            passive_slopes.append(_slope(carried).tolist())
+            passive_times.append([_return_time(one) for one in carried])
         value, low, high = (
             [[getattr(one, side) for one in row] for row in slopes] for side in ("value", "low", "high")
         )
@@ -94,7 +130,11 @@ class PerturbationResult:
             return_time_and_gamma=[correlation for correlation, _, _ in depths],
             return_time_and_gamma_p=[p for _, p, _ in depths],
             return_time_and_gamma_layers=[n for _, _, n in depths],
+            passive_slope=passive_slopes,
+            passive_return_time=passive_times,
+            final_ratio=Estimate.from_draws(*self.final_ratio(group), angles.n),
             angle=angles.mean().numpy(),
+            passive_angle=self.passive[group].mean().numpy(),
         )
 
     def _return_and_gamma(self, times: Sequence[float], gamma: Sequence[float]) -> tuple[float, float, int]:
@@ -137,6 +177,7 @@ def perturb(
     epsilons: Sequence[float] = EPSILONS,
     draws: int = DRAWS,
     seed: int = 0,
+    last: Mapping[str, int] | None = None,
 ) -> PerturbationResult:
     """Perturb tokens, x + eps |x| u / |u| with u ~ N(0, I), and follow them to the last layer.
 
@@ -156,6 +197,8 @@ def perturb(
         Sizes relative to each token's norm, and number of random directions per size.
     seed
         Seed of the directions and of the bootstrap over images.
+    last
+        By token group, the last layer to read where that is not L.
     """
     at = tuple(range(flow.depth)) if layers is None else tuple(layers)
     if any(not 0 <= layer < flow.depth for layer in at):
@@ -163,30 +206,55 @@ def perturb(
     if not epsilons or min(epsilons) <= 0 or draws < 1:
         raise OptionError(f"epsilons must be above 0 and draws at least 1, not {list(epsilons)} and {draws}")
     perturbed = [(group, flow.layout.where(group)) for group in groups or flow.layout.slices]
-    result = PerturbationResult(at, tuple(epsilons), draws, flow.depth, seed)
+    ends_at = {group: (last or {}).get(group, flow.depth) for group in flow.layout.slices}
+    result = PerturbationResult(at, tuple(epsilons), draws, flow.depth, seed, last=ends_at)
     generator = torch.Generator().manual_seed(seed)
     for pixels in pixels_of(images):
         states = [states for _, states in layers_of(flow, flow.embed(pixels))]
-        truth = [normalize(state, dim=-1) for state in states]
         for group, where in perturbed:
-            followed = [_follow(flow, states[layer], truth[layer:], layer, where, result, generator) for layer in at]
-            angles, ends = (torch.stack(parts, dim=1) for parts in zip(*followed, strict=True))
+            followed = [_follow(flow, states[layer:], layer, where, result, generator) for layer in at]
+            angles, passive = (torch.stack(parts, dim=1) for parts in zip(*followed, strict=True))
             for read, tokens in flow.layout.slices.items():
-                result.angles.setdefault((group, read), BinnedMean()).add(angles[..., tokens].mean(dim=-1))
-                result.ends.setdefault((group, read), BinnedMean()).add(ends[..., tokens].mean(dim=-1))
+                _add(result.angles, result.ends, (group, read), angles[..., tokens], at, ends_at[read])
+            _add(result.passive, result.passive_ends, group, passive[..., where], at, ends_at[group])
     return result
+
+
+def _add(
+    angles: dict[Any, BinnedMean],
+    ends: dict[Any, BinnedMean],
+    name: Any,
+    found: Float[Tensor, "batch perturbed epsilons draws layers tokens"],
+    at: Sequence[int],
+    last: int,
+) -> None:
+    """Add the angles of some tokens by layers after the perturbation, and their deviation 1 - cosine at the end."""
+    final = torch.stack([found[:, i, :, :, last - layer] for i, layer in enumerate(at)], dim=1)
+    # 1 - cos(a) = 2 sin(a / 2)^2, which is exact for small angles.
+    ends.setdefault(name, BinnedMean()).add(2 * (final / 2).sin().square().mean(dim=(3, 4)))
+    angles.setdefault(name, BinnedMean()).add(found.mean(dim=(3, 5)))
 
 
 def _follow(
     flow: DepthFlow,
-    state: Float[Tensor, "batch tokens width"],
-    truth: list[Tensor],
+    states: list[Float[Tensor, "batch tokens width"]],
     layer: int,
     where: slice,
     plan: PerturbationResult,
     generator: torch.Generator,
-) -> tuple[Float[Tensor, "batch epsilons layers tokens"], Float[Tensor, "batch epsilons tokens"]]:
-    """Return means over draws: the angle of every token by layers after the perturbation, and 1 - cosine at the end."""
+) -> tuple[Angles, Angles]:
+    """Return the angles of every token to its unperturbed state by layers after the perturbation, and passive ones.
+
+    Parameters
+    ----------
+    flow, layer, where
+        The tokens `where` are perturbed at a layer.
+    states
+        Unperturbed states from that layer to the last.
+    plan, generator
+        Sizes and number of draws; random directions.
+    """
+    state = states[0]
     batch, tokens, width = state.shape
     shape = (batch, len(plan.epsilons), plan.draws)
     noise = torch.randn(batch, plan.draws, tokens, width, generator=generator).to(state)
@@ -194,11 +262,23 @@ def _follow(
     away[:, :, where] = normalize(noise[:, :, where], dim=-1) * state[:, None, where].norm(dim=-1, keepdim=True)
     sizes = state.new_tensor(plan.epsilons)[None, :, None, None, None]
     started = (state[:, None, None] + sizes * away[:, None]).flatten(0, 2)
-    found = state.new_zeros(batch, len(plan.epsilons), plan.depth + 1, tokens)
-    deviation = started
+    found, passive = (state.new_zeros(*shape, plan.depth + 1, tokens) for _ in range(2))
     for after, (_, moved) in enumerate(layers_of(flow, started, layer)):
-        beside = truth[after].repeat_interleave(shape[1] * shape[2], dim=0)
-        deviation = angle(normalize(moved, dim=-1), beside).unflatten(0, shape)
-        found[:, :, after] = deviation.mean(dim=2)
-    # 1 - cos(a) = 2 sin(a / 2)^2, which is exact for small angles.
-    return found, 2 * (deviation / 2).sin().square().mean(dim=2)
+        truth = normalize(states[after], dim=-1)
+        beside = truth.repeat_interleave(shape[1] * shape[2], dim=0)
+        found[..., after, :] = angle(normalize(moved, dim=-1), beside).unflatten(0, shape)
+        passive[..., after, :] = _passive(away, states[after], truth, sizes[..., 0])
+    return found, passive
+
+
+def _passive(
+    away: Float[Tensor, "batch draws tokens width"],
+    state: Float[Tensor, "batch tokens width"],
+    truth: Float[Tensor, "batch tokens width"],
+    sizes: Float[Tensor, "1 epsilons 1 1"],
+) -> Float[Tensor, "batch epsilons draws tokens"]:
+    """Return the angle between x + eps a and x: of a perturbation that the layers carry along unchanged."""
+    along = torch.einsum("bntd,btd->bnt", away, truth)
+    across = (away.square().sum(dim=-1) - along.square()).clamp(min=0).sqrt()
+    along, across, norm = along[:, None], across[:, None], state.norm(dim=-1)[:, None, None]
+    return torch.atan2(sizes * across, norm + sizes * along)

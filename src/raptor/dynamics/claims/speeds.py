@@ -1,0 +1,118 @@
+"""Claims on angular speed."""
+
+from __future__ import annotations
+
+import torch
+
+from raptor.dynamics.claims.claim import Finding, rule
+from raptor.dynamics.claims.evidence import Evidence, above_share, bootstrapped, cannot, listed
+from raptor.dynamics.claims.statistics import Curves, Number, later_is_larger, log_ratio, smallest
+
+LARGER = 0.18  # log of 1.2
+SMALLER = 0.1  # log of 1.1
+
+
+def late_speed(speed: torch.Tensor) -> Number:
+    """Return the log ratio of the mean speed over the last third of the steps to that over the steps before, from 1."""
+    late = speed.shape[-1] // 3
+    if not late or speed.shape[-1] - late < 2:
+        return speed.new_full(speed.shape[:-1], torch.nan)
+    return (speed[..., -late:].mean(dim=-1) / speed[..., 1:-late].mean(dim=-1)).log()
+
+
+@rule(
+    "late-cls", "cls changes direction most in the last layers", figure="speed", smallest_effect=LARGER,
+    null="the same speeds in any order of the steps",
+    statistic="log ratio of the mean speed of cls over the last third of the steps to that over the steps before, "
+    "without the first",
+)  # fmt: skip
+def late_cls(evidence: Evidence) -> Finding:
+    """Compare the speed of cls in the last third with that before."""
+    if "cls" not in evidence.speed:
+        return cannot("the model has no cls token")
+    value, draws = (curves["cls"] for curves in evidence.curves(evidence.speed, steps=True))
+    effect = bootstrapped(late_speed(value), late_speed(draws), evidence.n)
+    if effect is None:
+        return cannot(f"{len(value)} layers are too few to compare thirds of depth")
+    late = len(value) // 3
+    test = later_is_larger(value[1:], len(value) - 1 - late, late, log_ratio)
+    assert test is not None  # as the effect
+    text = (
+        f"mean speed of cls is {float(value[-late:].mean()):.3f} radians over the last {late} steps and "
+        f"{float(value[1:-late].mean()):.3f} over the steps before"
+    )
+    return Finding(text, effect, 0.0, test.p, test.smallest, test.upper)
+
+
+def _quieter(speed: Curves, squares: Curves, first: int) -> Number:
+    """Return the least log ratio of speed, and of its standard deviation, of another group to registers."""
+    mean = {group: curve[..., first:].mean(dim=-1) for group, curve in speed.items()}
+    variance = {group: (squares[group] - speed[group].square()).clamp(min=1e-24) for group in speed}
+    spread = {group: curve[..., first:].mean(dim=-1).sqrt() for group, curve in variance.items()}
+    return smallest(
+        [
+            (measure[group] / measure["register"]).log()
+            for measure in (mean, spread)
+            for group in mean
+            if group != "register"
+        ]
+    )
+
+
+@rule(
+    "registers", "registers move slowly and steadily", figure="speed", smallest_effect=SMALLER,
+    null="updates of the same size for all token groups: then tokens with larger norms are slower",
+    statistic="log ratio of the speed, and of its standard deviation, of cls or patches to that of registers, "
+    "whichever is smallest, without the first third of the steps",
+)  # fmt: skip
+def registers(evidence: Evidence) -> Finding:
+    """Compare the speed of registers with that of other groups, and with what equal updates would give."""
+    if "register" not in evidence.speed or len(evidence.speed) < 2:
+        return cannot("the model has no registers" if len(evidence.speed) > 1 else "the model has a single token group")
+    (speed, speeds), (squares, many_squares) = (
+        evidence.curves(means, steps=True) for means in (evidence.speed, evidence.speed_squares)
+    )
+    first = len(speed["register"]) // 3
+    effect, draws = _quieter(speed, squares, first), _quieter(speeds, many_squares, first)
+    norms, many_norms = evidence.curves(evidence.norms)
+    # Speed is close to the size of the update over the norm, so equal updates leave the ratio of the norms.
+    expected, many_expected = (
+        smallest(
+            [
+                (curves["register"][..., first:-1].mean(-1) / curves[group][..., first:-1].mean(-1)).log()
+                for group in curves
+                if group != "register"
+            ]
+        )
+        for curves in (norms, many_norms)
+    )
+    # Beyond the null by at least the smallest effect of interest: equal updates are never exactly equal.
+    p, least = above_share(draws - many_expected, SMALLER)
+    means = {group: float(curve[first:].mean()) for group, curve in speed.items()}
+    text = f"mean speed without the first third of the steps, in radians: {listed(means.items())}"
+    return Finding(text, bootstrapped(effect, draws, evidence.n), float(expected), p, least)
+
+
+@rule(
+    "phases", "speed is steady within phases and changes between them", figure="speed", smallest_effect=0.2,
+    null="all placements of as many boundaries with the same minimum length",
+    statistic="share of the variance of speed over steps that is not within phases, minus its mean over all placements",
+)  # fmt: skip
+def steady(evidence: Evidence) -> Finding:
+    """Compare the variance that phases explain with that of other placements of the boundaries."""
+    found, draws = evidence.stationarity, evidence.stationarity_draws
+    if found is None or draws is None:
+        return cannot("there is one phase, or no other token group to take boundaries from")
+    value = torch.tensor(found.explained - found.expected, dtype=torch.float64)
+    source = (
+        "boundaries come from another token group"
+        if found.guarded
+        else "boundaries may come from the same tokens, so that the test is circular"
+    )
+    text = (
+        f"phases explain {found.explained:.0%} of the variance of speed over steps; other placements explain "
+        f"{found.expected:.0%} on average ({source})"
+    )
+    p, least = (found.p, found.smallest) if found.guarded else (None, None)
+    effect = bootstrapped(value, draws - found.expected, evidence.n)
+    return Finding(text, effect, 0.0, p, least, found.upper - found.expected)
