@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from raptor.core.phases import Phases
+from raptor.core.placements import placements
 from raptor.dynamics import stationarity
-from raptor.dynamics.stationarity import between_phases, placements, stationarity_test
+from raptor.dynamics.stationarity import between_phases, stationarity_test
 
 
 def lengths_of(depth, k, least):

@@ -54,20 +54,24 @@ class Distillation:
 _KEYS = {"blockwise": "apart", "end_to_end": "joined", "end_to_end_weights": "joined_weights"}
 
 
-# Common to both sources: 10,000 warm-up steps of 312,500, a cosine to 1e-6, weight decay on all parameters.
-WARMUP_SHARE = 10_000 / 312_500
+# Common to both sources: 10,000 warm-up steps, a cosine to 1e-6, weight decay on all parameters. The paper trains each
+# stage for 20 epochs of ImageNet in batches of 64, the released script for 312,500 steps.
+WARMUP = 10_000
+PAPER_STEPS, RELEASED_STEPS = 400_365, 312_500
 LAST_RATE = 1e-6
 LAST_WEIGHTS = {"cls": 0.34, "register": 0.33, "patch": 0.33}
 END_TO_END_WEIGHTS = {"cls": 0.45, "register": 0.10, "patch": 0.45}
 
 
-def _literal(steps: int, batch_size: int, seed: int, lr: float, clip: float | None, forcing: float) -> Distillation:
+def _literal(
+    steps: int, batch_size: int, seed: int, lr: float, clip: float | None, forcing: float, warmup_share: float
+) -> Distillation:
     """Return the hyper-parameters that the paper and the released script share."""
     recipe = TrainConfig(
         steps=steps,
         batch_size=batch_size,
         lr=lr,
-        warmup=round(WARMUP_SHARE * steps),
+        warmup=round(warmup_share * steps),
         floor=LAST_RATE / lr,
         weight_decay=1e-4,
         decay_all=True,
@@ -92,12 +96,12 @@ def _paper(steps: int, batch_size: int, seed: int, lr: float | None) -> Distilla
 
     The paper sums squares and we average them; the factor does not change what AdamW does.
     """
-    return _literal(steps, batch_size, seed, lr or 1e-4, clip=None, forcing=0.5)
+    return _literal(steps, batch_size, seed, lr or 1e-4, None, 0.5, WARMUP / PAPER_STEPS)
 
 
 def _released(steps: int, batch_size: int, seed: int, lr: float | None) -> Distillation:
     """Return the recipe of the training script that the authors released."""
-    return _literal(steps, batch_size, seed, lr or 3e-4, clip=1.0, forcing=1.0)
+    return _literal(steps, batch_size, seed, lr or 3e-4, 1.0, 1.0, WARMUP / RELEASED_STEPS)
 
 
 SHORTEST_WARMUP = 20  # steps; without it Muon turns rounding errors of its first gradients into full steps

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 
 from raptor.core.phases import Phases
+from raptor.core.placements import placements
 
-MOST = 100_000  # placements, or pairs of them; more are sampled
+MOST = 100_000  # combinations of placements; where there are more, as many are drawn
 
 
 @dataclass(frozen=True)
@@ -119,16 +119,3 @@ def _sums(tables: list[np.ndarray]) -> np.ndarray:
         return total
     draw = np.random.default_rng(0)
     return sum((table[draw.integers(len(table), size=MOST - 1)] for table in tables), np.zeros(MOST - 1))
-
-
-def placements(depth: int, k: int, min_length: int) -> Iterator[tuple[int, ...]]:
-    """Yield the lengths of all partitions of a depth into k phases; where there are too many, random ones."""
-    free = depth - k * min_length
-    if math.comb(free + k - 1, k - 1) <= MOST:
-        chosen: Iterator[Sequence[int]] = itertools.combinations(range(free + k - 1), k - 1)
-    else:
-        draw = random.Random(0)
-        chosen = (sorted(draw.sample(range(free + k - 1), k - 1)) for _ in range(MOST))
-    for bars in chosen:
-        edges = (-1, *bars, free + k - 1)
-        yield tuple(min_length + after - before - 1 for before, after in itertools.pairwise(edges))

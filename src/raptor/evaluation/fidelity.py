@@ -6,7 +6,8 @@ With y a teacher's token and s the surrogate's, at one layer, over images i, tok
   depends only on the position explains nothing. Sums are taken before dividing.
 - r2_identity: the same where s is the teacher's own state at the input of the phase (the identity baseline).
 - pearson2: squared correlation of the two vectors over features, the R2 of the paper's appendix (with the best scale
-  and shift for every token). pearson2_shuffled: that of y with the token of the previous image at the same position.
+  and shift for every token). pearson2_shuffled: that of s with the teacher's token of the image before, at the
+  same position.
 - cosine, epsilon = |y - s| and relative_epsilon = |y - s| / |y|, averaged over tokens and images.
 """
 

@@ -10,6 +10,7 @@ from typing import Annotated
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import kl_div
 
 from raptor.core.accuracy import no_accuracy
 from raptor.core.batches import ImageSource, as_image_set
@@ -19,6 +20,7 @@ from raptor.core.flow import DepthFlow, ReorderedFlow, is_right, last_state, lay
 from raptor.core.options import old_keywords
 from raptor.core.phases import Phases, PhasesLike, as_phases
 from raptor.core.serialize import Key, key
+from raptor.interventions.matrix import LayerMatrix, layer_matrix, single_orders
 from raptor.interventions.options import InterveneOptions
 from raptor.interventions.orders import EXPERIMENTS, MatchedOrders
 from raptor.render.notebook import HtmlRepr
@@ -81,6 +83,8 @@ class InterveneResult(HtmlRepr):
         Effect of the unchanged order.
     experiments
         By experiment (`replace`, `interchange`, `skip`, `repeat`) and number of changed layers.
+    matrix
+        What changing a single layer does, for all pairs of layers; None where it was left out.
     seed
         Seed of the draw of orders and of the bootstrap.
     """
@@ -89,6 +93,7 @@ class InterveneResult(HtmlRepr):
     measure: str
     untouched: Effect
     experiments: Annotated[dict[str, dict[int, Contrast]], Key(inline=True)]
+    matrix: LayerMatrix | None = None
     seed: int = key(0, skip=True)
 
     def __iter__(self) -> Iterator[dict[str, dict[int, Contrast]] | Effect]:
@@ -144,37 +149,53 @@ def intervene(
         As in `measure_dynamics`.
     """
     phases = as_phases(phases).check_depth(flow.depth)
-    experiments = matched_orders(phases, (options or InterveneOptions()).most, seed)
+    options = options or InterveneOptions()
+    experiments = matched_orders(phases, options.most, seed)
     drawn = [matched for by_n in experiments.values() for matched in by_n.values()]
     orders = {order for matched in drawn for order in matched.intra + matched.inter}
     unchanged = tuple(range(flow.depth))
     means = {order: BinnedMean() for order in sorted(orders | {unchanged})}
-    images, labelled = as_image_set(images), True
+    single = {order: BinnedMean() for order in sorted({*single_orders(flow.depth).values(), unchanged})}
+    images, labelled, room = as_image_set(images), True, options.matrix_images
     for batch in as_image_set(tracked(images, "interventions", progress)):
         states = [states for _, states in layers_of(flow, flow.embed(batch.pixels))]
         labelled = labelled and no_accuracy(flow, batch, images.classes) is None  # of all batches, or of none
-        for order, mean in means.items():
-            reordered = ReorderedFlow(flow, order)
-            start = min(reordered.unchanged, reordered.depth)
-            last = last_state(reordered, states[start], start)
-            mean.add(_measured(flow, last, states[-1], batch.label if labelled else None))
+        label = batch.label if labelled else None
+        _run(flow, states, label, means)
+        if room > 0:
+            _run(flow, [state[:room] for state in states], None if label is None else label[:room], single)
+            room -= len(states[0])
     contrasts = {
         name: {n: _contrast(matched, means, labelled, seed) for n, matched in by_n.items()}
         for name, by_n in experiments.items()
     }
     untouched = _effect([means[unchanged]], labelled, seed)
-    return InterveneResult(phases, "accuracy" if labelled else "cosine", untouched, contrasts, seed)
+    matrix = None
+    if options.matrix_images:
+        matrix = layer_matrix(flow.depth, single, phases, flow.head is not None, labelled, seed)
+    return InterveneResult(phases, "accuracy" if labelled else "cosine", untouched, contrasts, matrix, seed)
 
 
-def _measured(flow: DepthFlow, last: Tensor, truth: Tensor, label: Tensor | None) -> Float[Tensor, "batch 2"]:
-    """Return for each image whether it is classified correctly (0 without labels), and its tokens' mean cosine."""
+def _run(flow: DepthFlow, states: list[Tensor], label: Tensor | None, means: dict[tuple[int, ...], BinnedMean]) -> None:
+    """Run images through the layers in every order, from the model's own state before the first change."""
+    for order, mean in means.items():
+        reordered = ReorderedFlow(flow, order)
+        start = min(reordered.unchanged, reordered.depth)
+        mean.add(_measured(flow, last_state(reordered, states[start], start), states[-1], label))
+
+
+def _measured(flow: DepthFlow, last: Tensor, truth: Tensor, label: Tensor | None) -> Float[Tensor, "batch 3"]:
+    """Return for each image whether it is right (0 without labels), its tokens' mean cosine, and the KL divergence."""
     cosine = torch.cosine_similarity(last, truth, dim=-1).mean(dim=-1).cpu()
-    if label is None or flow.head is None:
-        return torch.stack([torch.zeros_like(cosine), cosine], dim=1)
-    return torch.stack([is_right(flow.head(last), label).to(cosine), cosine], dim=1)
+    if flow.head is None:
+        return torch.stack([torch.zeros_like(cosine), cosine, torch.zeros_like(cosine)], dim=1)
+    logits, wanted = flow.head(last), flow.head(truth)
+    divergence = kl_div(logits.log_softmax(-1), wanted.log_softmax(-1), reduction="none", log_target=True).sum(-1)
+    right = torch.zeros_like(cosine) if label is None else is_right(logits, label).to(cosine)
+    return torch.stack([right, cosine, divergence.to(cosine)], dim=1)
 
 
-def _draws(means: Sequence[BinnedMean], seed: int) -> Float[Tensor, "draws 2"]:
+def _draws(means: Sequence[BinnedMean], seed: int) -> Float[Tensor, "draws 3"]:
     # With one seed, a resample has the same images for every order.
     return torch.stack([mean.resample(seed=seed) for mean in means]).mean(dim=0)
 

@@ -17,6 +17,8 @@ class InterveneOptions:
     most
         Maximum number of orders within phases, and as many across phases, of each experiment that changes pairs of
         layers. Experiments on runs of layers use all orders.
+    matrix_images
+        Number of images for the matrices in which every layer is replaced by every other; 0 leaves them out.
     """
 
     most: Annotated[
@@ -28,3 +30,7 @@ class InterveneOptions:
             min=1,
         ),
     ] = 8
+    matrix_images: Annotated[
+        int,
+        Option("Number of images for the matrices of single layers (all pairs); 0 leaves the matrices out.", min=0),
+    ] = 64

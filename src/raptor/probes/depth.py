@@ -79,7 +79,7 @@ class Depth(Task):
         Metric("abs_rel", "relative error", higher_is_better=False),
         Metric("delta1", "delta1", ".1%"),
     )
-    training = HeadTraining(epochs=25, batch_size=128, lrs=(1e-3, 1e-2, 1e-1))
+    training = HeadTraining(epochs=25, batch_size=128, lrs=(1e-4, 1e-3, 1e-2, 1e-1))
 
     def __init__(self, low: float, high: float, mean: float, eigen_crop: bool = False):
         self.low, self.high, self.mean, self.eigen_crop = low, high, mean, eigen_crop

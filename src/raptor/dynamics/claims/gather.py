@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch.nn.functional import normalize
 
 from raptor.core.phases import Phases
 from raptor.dynamics.claims.convergence import trajectory_statistics
@@ -16,10 +17,12 @@ from raptor.dynamics.curves.convergence import Convergence
 from raptor.dynamics.curves.norms import Norms
 from raptor.dynamics.curves.ranks import UpdateRanks
 from raptor.dynamics.curves.speed import Speed
+from raptor.dynamics.geometry import angle
 from raptor.dynamics.one_pass import Pooled
 from raptor.dynamics.perturbations.mixing import MixingDraws
 from raptor.dynamics.perturbations.perturb import PerturbationResult
 from raptor.dynamics.stationarity import between_phases, stationarity_test
+from raptor.phases.segment import segment
 
 ACROSS = {"cls": "patch", "patch": "cls"}  # whose boundaries the speed of a group is tested at
 
@@ -63,7 +66,9 @@ def gather_evidence(
                 if len(cut.lengths) > 1
             ]
         ).mean(dim=0)
-    drawn = [_statistics(*paths) for paths in pooled.rotation.draws(seed=seed)]
+    k = 1 if phases is None or not guarded else len(phases.lengths)
+    measured = _statistics(*pooled.rotation.measured, k)
+    drawn = [_statistics(*paths, k) for paths in pooled.rotation.draws(seed=seed)]
     return Evidence(
         norms=by_class[Norms].means,
         gamma=by_class[Convergence].means,
@@ -76,7 +81,7 @@ def gather_evidence(
         ranks=ranks,
         modes=pooled.modes,
         modes_without=pooled.modes_without,
-        rotation_measured=_statistics(*pooled.rotation.measured),
+        rotation_measured=measured,
         rotation_draws={name: torch.cat([one[name] for one in drawn]) for name in drawn[0]},
         perturbed=perturbed,
         mixing=mixing,
@@ -86,5 +91,33 @@ def gather_evidence(
     )
 
 
-def _statistics(tokens: Paths, means: Paths) -> dict[str, Number]:
-    return {**trajectory_statistics(tokens), **spectral_statistics(means)}
+def _statistics(tokens: Paths, means: Paths, k: int) -> dict[str, Number]:
+    return {**trajectory_statistics(tokens), **spectral_statistics(means), "phases": explained_by_phases(tokens, k)}
+
+
+def explained_by_phases(tokens: Paths, k: int) -> Number:
+    """Return, for each draw, the variance of speed that phases explain, with boundaries found in the other group.
+
+    Boundaries lie where tokens are fast, and layers that move one group far move others far, too. So trajectories with
+    the same speeds and random directions have something explained, by the same procedure.
+
+    Parameters
+    ----------
+    tokens
+        Trajectories of tokens.
+    k
+        Number of phases; with one, nothing is explained.
+    """
+    n = len(next(iter(tokens.values())))
+    groups = [group for group in ACROSS if group in tokens]
+    if k < 2 or len(groups) < 2:
+        return torch.full((n,), torch.nan, dtype=torch.float64)
+    cuts, speeds = {}, {}
+    for group in groups:
+        unit = normalize(tokens[group], dim=-1)
+        speeds[group] = angle(unit[:, :, :-1], unit[:, :, 1:]).mean(dim=(1, 3)).numpy()
+        layers = unit[:, :, 1:].movedim(2, 1).flatten(2)  # draws, layers, everything else
+        similarity = (layers @ layers.mT) / (tokens[group].shape[1] * tokens[group].shape[3])
+        cuts[group] = [segment(one.numpy(), k).phases for one in similarity]
+    found = [[float(between_phases(speeds[group][i], cuts[ACROSS[group]][i])) for group in groups] for i in range(n)]
+    return torch.tensor(found, dtype=torch.float64).mean(dim=1)

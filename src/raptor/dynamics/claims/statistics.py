@@ -19,6 +19,8 @@ from raptor.dynamics.claims.rotation import Paths
 Curves = Mapping[str, Float[Tensor, "... _"]]
 Number = Float[Tensor, " ..."]
 
+Means = np.ndarray | np.floating  # of one arrangement of steps, or of many
+
 MOST = 10_000  # arrangements of steps
 BY_CONVERGENCE = ("register", "patch", "cls")  # earliest first
 BY_MEMORY = ("cls", "register", "patch")  # longest first
@@ -93,12 +95,12 @@ class Permuted:
     upper: float
 
 
-def difference(last: np.ndarray, first: np.ndarray) -> np.ndarray:
+def difference(last: Means, first: Means) -> Means:
     """Return the difference of two means."""
     return last - first
 
 
-def log_ratio(last: np.ndarray, first: np.ndarray) -> np.ndarray:
+def log_ratio(last: Means, first: Means) -> Means:
     """Return the log ratio of two means."""
     return np.log(last / first)
 
@@ -107,7 +109,7 @@ def later_is_larger(
     values: Float[Tensor, " steps"],
     early: int,
     late: int,
-    compare: Callable[[np.ndarray, np.ndarray], np.ndarray] = difference,
+    compare: Callable[[Means, Means], Means] = difference,
 ) -> Permuted | None:
     """Test by permutation of steps whether the last values exceed the first; None where there are too few steps.
 
