@@ -17,8 +17,7 @@ from vits import family
 GROUPS = {"cls": 1, "register": 4, "patch": 64}
 FIGURES = {
     "trajectories", "convergence", "norms", "correction", "sensitivity", "speed", "ranks", "coherence", "dmd", "basins",
-    "expansion",
-}  # fmt: skip
+    "expansion", "mixing", "curvature"}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +47,7 @@ def test_keys(call, tmp_path):
         assert 0 < result["settled_layer"][group] <= 12
         dmd = result["dmd"][group]
         assert len(dmd["eigenvalues"]) == len(dmd["amplitudes"]) == dmd["rank"] <= 10
-        assert len(dmd["one_step_error"]) == 12
+        assert len(dmd["one_step_error"]) == result["last_layer"][group]
         assert dmd["single_images"]["n"] == 48
         assert len(dmd["single_images"]["spectral_radius_ci"]) == 2
         assert result["basins"][group]["n"] <= 24
@@ -58,15 +57,20 @@ def test_keys(call, tmp_path):
     assert set(result["correction"]) == {"layers", "epsilons", "draws", "images", *GROUPS}
     assert len(result["correction"]["cls"]["return_time_and_gamma"]) == 5
     assert np.shape(result["sensitivity"]["cls->patch"]["over_square"]) == (3, 5)
-    # Cuts come from the other half of the images, of all tokens and of the other groups.
-    assert set(result["speed_at_boundaries"]["cls"]) == {"all", "register", "patch"}
-    assert set(result["speed_at_boundaries"]["patch"]) == {"cls", "register"}
+    assert np.shape(result["sensitivity"]["cls->cls"]["passive"]) == (3, 5)
+    assert result["last_layer"] == {"cls": 12, "register": 11, "patch": 11}  # the head reads cls alone
+    assert result["mixing"]["layers"] == [0, 2, 4, 6, 8, 10, 12]
+    if result["stationarity"] is not None:
+        assert result["stationarity"]["guarded"]
     phases = result["phases"].split("-")
     assert sum(map(int, phases)) == 12
     assert [len(phase) for phase in result["lyapunov"]["mean"]] == [2] * len(phases)
     assert "beyond" not in result
     assert result["against"] is None
-    assert len(result["claims"]) == 9
+    assert len(result["claims"]) == 14
+    for claim in result["claims"]:
+        assert {"text", "held", "effect", "ci", "null", "p_adjusted", "figure"} <= set(claim)
+        assert claim["figure"] in FIGURES
     assert {figure.split("/")[1].split(".")[0] for figure in result["figures"]} == FIGURES
     with (tmp_path / "figures" / "speed.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -82,7 +86,7 @@ def test_a_surrogate_beside_its_teacher_and_another(call, tmp_path):
     assert code == 0, err
     result = json.loads(out)
     assert result["phases"] == "7-5"
-    assert result["speed_at_boundaries"]["cls"]["given"]["smallest"] == pytest.approx(1 / 11)
+    assert result["stationarity"]["guarded"]
     against = result["against"]
     assert set(against["models"]) == {"scenes:k2", "scenes:k3"}
     assert "beyond" in against["models"]["scenes:k2"]

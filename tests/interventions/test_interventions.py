@@ -147,7 +147,7 @@ def test_an_experiment_starts_where_it_changes_something():
             calls.append(layer)
             return super().step(tokens, layer)
 
-    intervene(Counted([0.1] * 4), [pixels(32, 32, batch=2)], Phases((2, 2)), InterveneOptions(most=2))
+    intervene(Counted([0.1] * 4), [pixels(32, 32, batch=2)], Phases((2, 2)), InterveneOptions(most=2, matrix_images=0))
     orders = {
         order
         for by_n in matched_orders(Phases((2, 2)), 2).values()

@@ -29,6 +29,13 @@ def show_dynamics(record: Record[DynamicsResult]) -> Iterator[Part]:
             f"{dmd.rank}: spectral radius {radius}, median modulus {median} (random-walk null: {null_radius}, "
             f"{null_median})"
         )
+    unread = [group for group, last in result.last_layer.items() if last < max(result.last_layer.values())]
+    if unread:
+        last = max(result.last_layer.values())
+        yield (
+            f"The model's head does not read {' and '.join(unread)} tokens of layer {last}, so training left them "
+            f"undetermined: gamma, DMD, perturbations and claims take them up to layer {last - 1}."
+        )
     yield claims(result)
     if result.against is not None:
         yield distances(result.against)
@@ -75,26 +82,29 @@ def by_layer(result: DynamicsResult, group: str, images: int) -> Table:
 
 def verdict(claim: Claim) -> str:
     """Return the verdict on a claim in words."""
-    return f"{HELD[claim.held]}, as the null does" if claim.beyond_null is False else HELD[claim.held]
+    return f"{HELD[claim.held]}, not beyond its null" if claim.beyond_null is False else HELD[claim.held]
 
 
 def claims(result: DynamicsResult) -> Table:
     """Return the paper's claims and what this model says about each."""
-    rows: list[tuple[Cell, ...]] = []
-    for i, one in enumerate(result.claims):
-        ends = (f"claims/{i}/ci/0", f"claims/{i}/ci/1")
-        effect: Cell = "" if one.effect is None else Number(one.effect, ".3f", f"claims/{i}/effect", ends)
-        null: Cell = "" if one.null is None else Number(one.null, ".3f", f"claims/{i}/null")
-        p: Cell = "" if one.p_adjusted is None else Number(one.p_adjusted, ".3f", f"claims/{i}/p_adjusted")
-        rows.append((one.text, verdict(one), effect, null, p, one.evidence))
-    columns = ("claim", "result", "effect", "null", "p", "evidence")
-    return Table("Claims of the paper", columns, tuple(rows))
+    columns = ("claim", "result", "effect", "null", "p")
+    return Table("Claims of the paper", columns, tuple(_row(i, one) for i, one in enumerate(result.claims)))
+
+
+def _row(i: int, claim: Claim) -> tuple[Cell, ...]:
+    ends = (f"claims/{i}/ci/0", f"claims/{i}/ci/1")
+    effect: Cell = "" if claim.effect is None else Number(claim.effect, ".3f", f"claims/{i}/effect", ends)
+    null: Cell = "" if claim.null is None else Number(claim.null, ".3f", f"claims/{i}/null")
+    p: Cell = "" if claim.p_adjusted is None else Number(claim.p_adjusted, ".3f", f"claims/{i}/p_adjusted")
+    return claim.text, verdict(claim), effect, null, p
 
 
 @page_table("dynamics", "dynamics")
 def page_claims(record: Record[DynamicsResult]) -> Table:
-    """Return the claims for the page."""
-    return claims(record.result)
+    """Return the claims for the page, with the evidence."""
+    table = claims(record.result)
+    rows = tuple((*row, one.evidence) for row, one in zip(table.rows, record.result.claims, strict=True))
+    return Table(table.title, (*table.columns, "evidence"), rows)
 
 
 @page_sentences("dynamics", "refuted")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import altair as alt
+import numpy as np
 
 from raptor.interventions.intervene import InterveneResult
-from raptor.render.charts import Figure, Row
+from raptor.render.charts import SEQUENTIAL, Figure, Row
+from raptor.render.matrix_charts import cells, cuts, heat
 from raptor.render.registry import figure
 
-PANEL = 150  # pixels
+PANEL, MATRIX = 150, 240  # pixels
 WHERE = {"intra": "within a phase", "inter": "across phases"}
 COLOURS = ["#0072B2", "#D55E00"]
 
@@ -37,6 +39,44 @@ def interventions(result: InterveneResult, name: str) -> Figure:
         f"{result.seed}; line: the unchanged model",
     )
     return Figure(alt.hconcat(*panels).properties(title=title), rows)
+
+
+@figure(
+    "intervene", "causal-matrix", "interventions",
+    "Harm to the output when one layer is changed. Left: a layer (row) is replaced by another (column). Middle: two "
+    "layers change places. Right: a layer is left out. Lines mark phase boundaries.",
+    wide=True,
+)  # fmt: skip
+def causal_matrix(result: InterveneResult, name: str) -> Figure | None:
+    """Draw the matrices of single layers: KL of predictions where there is a classifier, else 1 - cosine."""
+    if result.matrix is None:
+        return None
+    harm = result.matrix.logits or result.matrix.state
+    label = "KL of predictions (nats)" if result.matrix.logits else "1 - cosine of the last state"
+    depth = len(harm.skip)
+    tables = {"replace": harm.replace, "interchange": harm.interchange}
+    most = max(max(map(max, table)) for table in tables.values())
+    colour = alt.Color(
+        "value:Q", title=label, scale=alt.Scale(scheme=SEQUENTIAL, domain=[0.0, max(most, 1e-9)], clamp=True)
+    )
+    panels: list[alt.Chart | alt.LayerChart] = []
+    rows: list[Row] = []
+    for kind, table in tables.items():
+        own = cells(np.array(table), 1, experiment=kind)
+        rows += own
+        lines = cuts({result.phases.k: result.phases}, depth)
+        panels.append(alt.layer(heat(own, 1, depth, MATRIX, colour), *lines).properties(title=kind))
+    skipped: list[Row] = [
+        {"row": layer + 1, "column": layer + 1, "value": value, "experiment": "skip"}
+        for layer, value in enumerate(harm.skip)
+    ]
+    bars = alt.Chart(alt.Data(values=skipped)).mark_bar().encode(
+        y=alt.Y("row:O", title="layer"), x=alt.X("value:Q", title=label), color=colour,
+        tooltip=["row:Q", alt.Tooltip("value:Q", format=".3f")],
+    )  # fmt: skip
+    panels.append(bars.properties(width=MATRIX // 2, height=MATRIX, title="skip"))
+    title = alt.Title(f"One layer changed: {name}", subtitle=f"n = {result.matrix.n} images")
+    return Figure(alt.hconcat(*panels).properties(title=title), [*rows, *skipped])
 
 
 def _panel(rows: list[Row], experiment: str, result: InterveneResult) -> alt.LayerChart:

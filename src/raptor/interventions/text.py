@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from raptor.interventions.intervene import Contrast, Effect, InterveneResult
+from raptor.interventions.matrix import LayerMatrix
 from raptor.render.tables import Cell, Number, Part, Table, file_lines
 from raptor.runtime.rundir import Record
+
+NAMES = {"state": "the last state", "logits": "predictions", "accuracy": "accuracy"}
 
 
 def show_intervene(record: Record[InterveneResult]) -> Iterator[Part]:
     """Yield the table of all experiments."""
     yield experiments(record.result, record.images)
+    if record.result.matrix is not None:
+        yield from single_layers(record.result.matrix)
     yield from file_lines(record)
 
 
@@ -29,6 +34,23 @@ def experiments(result: InterveneResult, images: int) -> Table:
     rows = tuple(_row(name, n, contrast) for name, by_n in result.experiments.items() for n, contrast in by_n.items())
     columns = ("experiment", "layers", "within a phase", "across phases", "difference", "Cohen's d")
     return Table(title, columns, rows)
+
+
+def single_layers(matrix: LayerMatrix) -> Iterator[str]:
+    """Yield what the matrices of single layers say."""
+    shares = ", ".join(f"{share:.0%} by {NAMES[name]}" for name, share in matrix.worse_than_skipping.items())
+    yield (
+        f"Replacing a layer by another does more harm than skipping it for {shares} of all pairs of layers (n = "
+        f"{matrix.n} images)."
+    )
+    found = matrix.contrast
+    if found is not None:
+        value = Number(found.value, ".4f", "matrix/contrast/value")
+        yield (
+            f"Replacements across phases change the last state by {value} more (1 - cosine) than replacements within "
+            f"phases, adjusted for the replaced layer and the signed distance: rank {found.rank} of {found.of} "
+            "partitions with as many phases."
+        )
 
 
 def _row(name: str, n: int, contrast: Contrast) -> tuple[Cell, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from raptor.core.estimate import Estimate
 from raptor.core.serialize import key
+from raptor.dynamics.claims.statistics import Permuted
 
 SIGNIFICANT = 0.05
 
@@ -84,6 +85,13 @@ class Finding:
     p: float | None = None
     smallest_p: float | None = None
     null_upper: float | None = None
+
+    @classmethod
+    def permuted(cls, evidence: str, effect: Estimate[float] | None, test: Permuted | None) -> Finding:
+        """Return a finding with a permutation test of steps; without one where there are too few steps."""
+        if test is None:
+            return cls(evidence, effect, 0.0)
+        return cls(evidence, effect, 0.0, test.p, test.smallest, test.upper)
 
 
 @dataclass(frozen=True)

@@ -36,12 +36,11 @@ def late_cls(evidence: Evidence) -> Finding:
         return cannot(f"{len(value)} layers are too few to compare thirds of depth")
     late = len(value) // 3
     test = later_is_larger(value[1:], len(value) - 1 - late, late, log_ratio)
-    assert test is not None  # as the effect
     text = (
         f"mean speed of cls is {float(value[-late:].mean()):.3f} radians over the last {late} steps and "
         f"{float(value[1:-late].mean()):.3f} over the steps before"
     )
-    return Finding(text, effect, 0.0, test.p, test.smallest, test.upper)
+    return Finding.permuted(text, effect, test)
 
 
 def _quieter(speed: Curves, squares: Curves, first: int) -> Number:

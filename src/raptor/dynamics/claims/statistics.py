@@ -102,7 +102,8 @@ def difference(last: Means, first: Means) -> Means:
 
 def log_ratio(last: Means, first: Means) -> Means:
     """Return the log ratio of two means."""
-    return np.log(last / first)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.log(last / first)
 
 
 def later_is_larger(
@@ -127,9 +128,9 @@ def later_is_larger(
     from scipy.stats import permutation_test
 
     n = len(values)
-    if min(early, late) < 1 or n < early + late:
-        return None
     samples = [one for one in np.split(values.double().numpy(), [early, n - late]) if len(one)]
+    if n < early + late or min(early, late, *map(len, samples)) < 2:  # the least that the library takes
+        return None
     count = math.comb(n, late) * math.comb(n - late, early)
     found = permutation_test(
         samples, lambda *drawn, axis: compare(drawn[-1].mean(axis=axis), drawn[0].mean(axis=axis)), vectorized=True,

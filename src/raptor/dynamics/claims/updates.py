@@ -27,13 +27,12 @@ def rank_falls(evidence: Evidence) -> Finding:
     without = (thirds(one[:steps]) for one in evidence.ranks.without["patch"]["centred_stable_rank"])
     effect = jackknifed((first / last).log(), ((one / other).log() for one, _, other in without), evidence.n)
     test = later_is_larger(value.flip(0), steps // 3, steps // 3, log_ratio)
-    assert test is not None  # there are three steps
     plain = thirds(curves["stable_rank"][:steps])
     text = (
         f"centred stable rank of patch updates, mean over a third of the steps: {float(first):.2f} first and "
         f"{float(last):.2f} last (not centred {float(plain[0]):.2f} and {float(plain[2]):.2f})"
     )
-    return Finding(text, effect, 0.0, test.p, test.smallest, test.upper)
+    return Finding.permuted(text, effect, test)
 
 
 @rule(

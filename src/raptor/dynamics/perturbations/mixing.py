@@ -83,7 +83,7 @@ def pairs_of(label: Int[Tensor, " images"] | None, n: int) -> list[tuple[int, in
 @torch.no_grad()
 def mix(
     flow: DepthFlow,
-    pixels: Float[Tensor, "images 3 height width"],
+    pixels: Float[Tensor, "images 3 rows columns"],
     pairs: Iterable[tuple[int, int]],
     label: Int[Tensor, " images"] | None = None,
     centres: Float[Tensor, "classes width"] | None = None,
