@@ -54,7 +54,7 @@ COMMANDS = {
     "inspect": Command(("inspect", "train", *CPU), ("train",)),
     "inspect-data": Command(("inspect", "scenes", *SCENES, "--images", 8, "--batch-size", 8, *CPU)),
     "train": Command(
-        ("train", *SCENES, "--steps", 40, "--batch-size", 4, "--depth", 4, "--width", 16, "--heads", 2,
+        ("train", *SCENES, "--steps", 40, "--pool", "cls", "--batch-size", 4, "--depth", 4, "--width", 16, "--heads", 2,
          "--registers", 1, "--drop-path", 0.2, "--muon-lr", 0.003, "--warmup", 5, "--eval-images", 48, *CPU)
     ),
     "phases": Command(("phases", "train", *SCENES, "--images", 16, "--batch-size", 8, *CPU), ("train",)),

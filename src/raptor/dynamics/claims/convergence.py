@@ -46,8 +46,8 @@ def s_shaped(evidence: Evidence) -> Finding:
     value, draws = evidence.curves(evidence.gamma)
     effects = {group: float(s_shape({group: curve})) for group, curve in value.items()}
     null, p, least = evidence.rotation_p("s-shape")
-    text = "share of the rise of gamma in the middle third minus the larger of the other two: "
-    f"{listed(effects.items(), '.2f')}"
+    shown = listed(effects.items(), ".2f")
+    text = f"share of the rise of gamma in the middle third minus the larger of the other two: {shown}"
     return Finding(text, bootstrapped(s_shape(value), s_shape(draws), evidence.n), null, p, least)
 
 

@@ -22,8 +22,10 @@ from raptor.dynamics.one_pass import Pooled
 from raptor.dynamics.perturbations.mixing import MixingDraws
 from raptor.dynamics.perturbations.perturb import PerturbationResult
 from raptor.dynamics.stationarity import between_phases, stationarity_test
+from raptor.phases.options import PhasesOptions
 from raptor.phases.segment import segment
 
+MIN_LENGTH = PhasesOptions().min_length
 ACROSS = {"cls": "patch", "patch": "cls"}  # whose boundaries the speed of a group is tested at
 
 
@@ -110,7 +112,7 @@ def explained_by_phases(tokens: Paths, k: int) -> Number:
     """
     n = len(next(iter(tokens.values())))
     groups = [group for group in ACROSS if group in tokens]
-    if k < 2 or len(groups) < 2:
+    if k < 2 or len(groups) < 2 or min(tokens[group].shape[2] - 1 for group in groups) < k * MIN_LENGTH:
         return torch.full((n,), torch.nan, dtype=torch.float64)
     cuts, speeds = {}, {}
     for group in groups:

@@ -114,7 +114,7 @@ def steady(evidence: Evidence) -> Finding:
         f"{found.expected:.0%} on average ({source})"
     )
     effect = bootstrapped(value, draws - found.expected, evidence.n)
-    if not found.guarded:
+    if not found.guarded or evidence.rotation_measured["phases"].isnan().any():
         return Finding(text, effect, 0.0, None, None, found.upper - found.expected)
     # Beyond both nulls: the larger p-value counts.
     drift, p, least = evidence.rotation_p("phases")

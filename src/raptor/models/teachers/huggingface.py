@@ -169,7 +169,7 @@ def mae(model: Any, image_size: Size | None) -> Parts:
 
     def embed(pixels: Tensor) -> Tensor:
         rows, columns = patch_grid((pixels.shape[-2], pixels.shape[-1]), as_size(model.config.patch_size))
-        order = torch.arange(rows * columns, device=pixels.device).expand(len(pixels), -1)
+        order = torch.arange(rows * columns, device=pixels.device).expand(pixels.shape[0], -1)
         # The library reads the ratio only from the configuration, so change it during the call.
         ratio, model.config.mask_ratio = model.config.mask_ratio, 0.0
         try:

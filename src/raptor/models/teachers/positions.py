@@ -25,6 +25,8 @@ def cached(build: Callable[[Tensor], Any], learned: nn.Module | None = None) -> 
     cache: dict[str, Any] = {"key": None}
 
     def get(tokens: Tensor) -> Any:
+        if torch.compiler.is_exporting():
+            return build(tokens)  # tensors of a trace have no address, and must not stay
         weights = [] if learned is None else list(learned.parameters())
         key = (tokens.device, tokens.dtype, *((weight.data_ptr(), weight._version) for weight in weights))
         if cache["key"] != key:
