@@ -18,7 +18,7 @@ from raptor.core.serialize import to_plain
 from raptor.data.load import load_images
 from raptor.data.options import LoadOptions
 from raptor.data.train_val_test import load_train_val_test
-from raptor.dynamics import dmd
+from raptor.dynamics.dmd import pooled
 from raptor.dynamics.options import DynamicsOptions
 from raptor.dynamics.survey import measure_dynamics
 from raptor.evaluation.evaluate import fidelity
@@ -77,7 +77,7 @@ def test_two_runs_on_a_cpu_say_the_same(trained, tmp_path, verb):
 def test_amplitudes_of_modes_do_not_depend_on_what_was_in_memory():
     torch.manual_seed(0)
     states = torch.randn(16, 40, dtype=torch.float64)
-    modes, kept = dmd.fit(states[:, :-1], states[:, 1:]), []
+    modes, kept = pooled.fit(states[:, :-1], states[:, 1:]), []
     found = set()
     for size in range(1, 100):
         kept.append(torch.full((7 * size,), float(size)))  # moves what is allocated next

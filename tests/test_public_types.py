@@ -120,6 +120,7 @@ def run(command: list[str], folder: Path, **environment: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.long
 def test_mypy_knows_every_public_name(folder):
     files = [name for name in sources() if name != "untyped.py"]
     command = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml")]

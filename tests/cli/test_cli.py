@@ -286,6 +286,7 @@ def test_interrupting_gives_130_and_no_traceback(after, model):
         assert err == b""
 
 
+@pytest.mark.long
 def test_the_installed_command_runs(model):
     command = os.path.join(os.path.dirname(sys.executable), "raptor")
     done = subprocess.run([command, "inspect", model, "--json"], capture_output=True, text=True, check=True)

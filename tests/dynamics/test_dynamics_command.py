@@ -111,6 +111,7 @@ def test_a_single_patch_moves_with_no_other(call, tmp_path, registers):
     assert call("report", tmp_path / "run", "--out", tmp_path / "page.html")[0] == 0
 
 
+@pytest.mark.long
 def test_images_without_labels_have_no_basins(call, flat):
     code, out, err = call("dynamics", "scenes:k2", "--data", flat, "--device", "cpu", "--json")
     assert code == 0, err
@@ -121,6 +122,7 @@ def test_images_without_labels_have_no_basins(call, flat):
     assert result["figures"] == []
 
 
+@pytest.mark.long
 def test_a_person_reads_claims_and_distances(call):
     code, out, err = call("dynamics", "scenes:k2", "--against", "scenes:k3", "--images", 8, "--device", "cpu")
     assert code == 0, err

@@ -87,7 +87,8 @@ COMMANDS = {
         ("train", "distill-phases"),
     ),
     "intervene": Command(
-        ("intervene", "scenes", "--phases", "5-5-2", "--images", 8, "--batch-size", 8, "--most", 1, *CPU)
+        ("intervene", "scenes", "--phases", "5-5-2", "--images", 8, "--batch-size", 8, "--most", 1,
+         "--matrix-images", 2, *CPU)  # fmt: skip
     ),
     "study": Command(("study", "partitions", "--size", "smoke", *CPU)),
     "study-plan": Command(("study", "partitions", "--size", "smoke", "--plan", *CPU), as_json=True),

@@ -23,7 +23,7 @@ SCENES = ("--data", "scenes", "--device", "cpu")
 TRAIN = (
     "train", *SCENES, "--image-size", 32, "--patch-size", 8, "--steps", 60, "--batch-size", 4, "--depth", 4,
     "--width", 8, "--heads", 2, "--registers", 1, "--drop-path", 0.1, "--muon-lr", 0.003, "--warmup", 5,
-    "--eval-images", 48,
+    "--eval-images", 48, "--pool", "cls",
 )  # fmt: skip
 DISTILL = (
     "distill", "train", *SCENES, "--phases", "3-1", "--steps", 30, "--batch-size", 4, "--eval-images", 8,

@@ -18,11 +18,14 @@ def tiny():
     """Make the quick preset as small as can be."""
     # Shapes are checked in what is imported after pytest has begun, and this file is imported before.
     from raptor.dynamics import survey
+    from raptor.dynamics.claims import rotation
     from raptor.dynamics.lyapunov import lyapunov_exponents
     from raptor.pipeline import presets
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(presets.PRESETS, "quick", presets.Preset(24, 2, 8, 1, 1, 8, 1, 40, (0,), 1.0, 2))
+        patch.setattr(rotation, "DRAWS", 39)
+        patch.setattr(survey, "coupling", lambda *_, **__: {})
         patch.setattr(survey, "lyapunov_exponents", partial(lyapunov_exponents, vectors=2, iterations=1))
         yield
 

@@ -6,6 +6,7 @@ Each entry of `STRANGERS` builds a module; `register` adds the adapters, written
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -240,3 +241,13 @@ def build(name: str, seed: int = 0) -> Vit:
 def distilled() -> tuple[Vit, raptor.Preprocessing]:
     """A function as `python:strangers:distilled` names it."""
     return build("distillation token"), raptor.Preprocessing(crop=(SIDE, SIDE), resize=(SIDE, SIDE), mean=(0.5,) * 3)
+
+
+def _with_preprocessing(name: str) -> tuple[Vit, raptor.Preprocessing]:
+    module = build(name)
+    return module, raptor.Preprocessing(crop=module.size, resize=module.size)
+
+
+# `python:strangers:number_0` and so on: every entry as a function of the user's.
+for _number, _name in enumerate(STRANGERS):
+    globals()[f"number_{_number}"] = partial(_with_preprocessing, _name)

@@ -9,9 +9,24 @@ from probed import assert_read_back
 from raptor.interventions.intervene import InterveneResult
 from raptor.interventions.orders import EXPERIMENTS, run_experiment
 
+FEW = ("--most", 1, "--matrix-images", 1)
+
 
 def test_keys(call, tmp_path):
-    options = ("--phases", "5-5-2", "--images", 12, "--batch-size", 12, "--most", 1, "--device", "cpu")
+    options = (
+        "--phases",
+        "5-5-2",
+        "--images",
+        12,
+        "--batch-size",
+        12,
+        "--most",
+        1,
+        "--matrix-images",
+        1,
+        "--device",
+        "cpu",
+    )
     code, out, err = call("intervene", "scenes", *options, "--out", tmp_path, "--json")
     assert code == 0, err
     result = json.loads(out)
@@ -35,7 +50,21 @@ def test_keys(call, tmp_path):
 
 
 def test_one_phase_has_no_orders_across_and_is_drawn_all_the_same(call, tmp_path):
-    options = ("--phases", "12", "--images", 2, "--most", 1, "--device", "cpu", "--out", tmp_path, "--json")
+    options = (
+        "--phases",
+        "12",
+        "--images",
+        2,
+        "--most",
+        1,
+        "--matrix-images",
+        1,
+        "--device",
+        "cpu",
+        "--out",
+        tmp_path,
+        "--json",
+    )
     code, out, err = call("intervene", "scenes", *options)
     assert code == 0, err
     assert json.loads(out)["replace"]["1"]["inter"] is None
@@ -62,7 +91,20 @@ def test_a_new_experiment_is_in_json_terminal_and_figure(call, tmp_path):
 
     with mock.patch.dict(EXPERIMENTS):
         run_experiment(reverse)
-        options = ("--phases", "5-5-2", "--images", 2, "--most", 1, "--device", "cpu", "--out", tmp_path)
+        options = (
+            "--phases",
+            "5-5-2",
+            "--images",
+            2,
+            "--most",
+            1,
+            "--matrix-images",
+            1,
+            "--device",
+            "cpu",
+            "--out",
+            tmp_path,
+        )
         code, out, err = call("intervene", "scenes", *options)
     assert code == 0, err
     assert "reverse" in out

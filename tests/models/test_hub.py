@@ -262,6 +262,7 @@ def test_a_configuration_that_is_not_json(tmp_path):
         raptor.load_model(tmp_path)
 
 
+@pytest.mark.long
 def test_a_torchvision_that_does_not_fit_is_worked_around(tmp_path):
     """A torchvision built for another torch stops transformers itself; with raptor the model loads."""
     family("vit").build().save_pretrained(tmp_path / "model")

@@ -277,3 +277,21 @@ def test_a_model_that_the_function_loaded_stays_as_it_is(code):
 def test_a_module_without_an_adapter_says_how_to_write_one():
     with pytest.raises(UnsupportedModelError, match=r"docs/adapters\.md"):
         raptor.load_model(nn.Sequential(nn.Conv2d(3, 8, 8, 8)))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", range(len(NAMES)), ids=NAMES)
+def test_every_verb_and_the_page(call, tmp_path, number):
+    """What the table in the docs says of a model: every verb works from the command line, and the page shows it."""
+    given = (f"python:strangers:number_{number}", "--data", "scenes", "--device", "cpu", "--quiet")
+    few = ("--images", 12, "--batch-size", 4)
+    assert call("phases", *given, *few, "--k", 2, "--out", tmp_path / "runs" / "phases")[0] == 0
+    steps = ("--steps", 1, "--batch-size", 4, "--images", 8, "--eval-images", 4)
+    assert call("distill", *given, "--phases", "2-2", *steps, "--out", tmp_path / "runs" / "distill")[0] == 0
+    assert call("dynamics", *given, *few, "--phases", "2-2", "--out", tmp_path / "runs" / "dynamics")[0] == 0
+    assert call("intervene", *given, *few, "--phases", "2-2", "--out", tmp_path / "runs" / "intervene")[0] == 0
+    code, _, err = call("report", tmp_path / "runs", "--out", tmp_path / "page.html")
+    assert code == 0, err
+    page = (tmp_path / "page.html").read_text()
+    assert f"number_{number}" in page
+    assert "perturbed trajectories bend back" in page

@@ -90,6 +90,7 @@ def test_a_page_of_damaged_runs_says_what_is_missing(call, demo_run, tmp_path):
     assert "Accuracy and cost of the surrogates" in page  # the table of fidelity
 
 
+@pytest.mark.long
 def test_strings_from_outside_stay_strings(call, demo_run, tmp_path):
     evil = "<script>alert(1)</script>"
     hostile = tmp_path / "hostile"

@@ -79,6 +79,7 @@ def test_own_head_is_what_the_model_says(call, teacher):
     assert result["heads"]["own"]["top1"] == pytest.approx(right)
 
 
+@pytest.mark.long
 def test_stitched_models_and_lower_layers(call):
     at_zero = probed(call, "scenes", "--task", "segment", "--layer", 0, *QUICK)
     assert at_zero["layer"] == 0
@@ -172,6 +173,7 @@ def test_one_damaged_image_of_the_few_to_select_on_does_not_end_a_probe(teacher,
     assert [len(images.damaged) for images in sets] == [1, 1, 0]
 
 
+@pytest.mark.long
 def test_a_cache_is_of_one_model_layer_and_labels(call, tmp_path):
     folder, kept = class_folders(tmp_path / "data", images=40), tmp_path / "kept"
     options = ("--data", folder, "--task", "classify", "--epochs", 1, "--seeds", 1, "--lrs", "1e-2", "--cache", kept)

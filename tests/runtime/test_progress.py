@@ -106,7 +106,7 @@ def test_every_python_call_that_takes_long_tells_a_function_how_far_it_is(teache
         yield ("fidelity",)
         few = raptor.DynamicsOptions(perturbation_images=2, lyapunov_images=1)
         raptor.measure_dynamics(teacher, images, "2-2", few, progress=seen.append)
-        yield "dynamics", "perturbations", "Lyapunov exponents"
+        yield "dynamics", "perturbations", "mixtures", "Lyapunov exponents"
         raptor.intervene(teacher, images, "2-2", progress=seen.append)
         yield ("interventions",)
 

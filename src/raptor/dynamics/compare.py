@@ -11,6 +11,7 @@ import numpy as np
 from raptor.core.batches import ImageSource, as_image_set
 from raptor.core.flow import DepthFlow
 from raptor.core.phases import PhasesLike, as_phases
+from raptor.dynamics.dmd.distance import operator_distance, reduced
 from raptor.dynamics.options import DynamicsOptions
 from raptor.dynamics.result import Against, CurveDistance, DynamicsResult, ModelDynamics
 from raptor.dynamics.survey import measure_model, surrogate_in
@@ -58,7 +59,11 @@ def compare_dynamics(
         distances = {
             f"{one} | {other}": curve_distances(models[one], models[other]) for one, other in combinations(models, 2)
         }
-        against = Against({name: models[name] for name in others}, distances)
+        operators = {
+            f"{one} | {other}": operator_distances(models[one], models[other], options.seed)
+            for one, other in combinations(models, 2)
+        }
+        against = Against({name: models[name] for name in others}, distances, operators)
     return DynamicsResult.of(models[first], against)
 
 
@@ -94,6 +99,24 @@ def curve_distances(one: ModelDynamics, other: ModelDynamics) -> dict[str, dict[
         for name, groups in _curves(one).items()
         if name in theirs
     }
+
+
+def operator_distances(one: ModelDynamics, other: ModelDynamics, seed: int = 0) -> dict[str, float]:
+    """Return the distance between the linear maps of two models, by token group.
+
+    Parameters
+    ----------
+    one, other
+        Dynamics of two models, with their maps.
+    seed
+        Seed of the search.
+    """
+    found = {}
+    for group, dmd in one.dmd.items():
+        theirs = other.dmd[group].modes
+        if dmd.modes is not None and theirs is not None:  # result.json does not have them
+            found[group] = operator_distance(reduced(dmd.modes), reduced(theirs), seed)
+    return found
 
 
 def _curves(model: ModelDynamics) -> dict[str, dict[str, list[float]]]:

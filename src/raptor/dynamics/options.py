@@ -19,6 +19,8 @@ class DynamicsOptions:
         Number of images whose Lyapunov exponents are measured.
     mixing_pairs
         Number of pairs of images whose states are mixed.
+    coupling_images
+        Number of images whose Jacobians are compared between layers; 0 leaves them out.
     seed
         Seed of perturbations and of the bootstrap over images.
     """
@@ -27,4 +29,5 @@ class DynamicsOptions:
     perturbation_images: int = 16
     lyapunov_images: int = 4
     mixing_pairs: int = 24
+    coupling_images: int = 2
     seed: int = 0

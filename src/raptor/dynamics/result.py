@@ -10,6 +10,7 @@ from raptor.core.phases import Phases
 from raptor.core.serialize import Key, key
 from raptor.dynamics.basins import Basins
 from raptor.dynamics.claims.claim import Claim
+from raptor.dynamics.coupling import Coupling
 from raptor.dynamics.curves.image_ranks import ImageRanksResult
 from raptor.dynamics.dmd.pooled import Modes
 from raptor.dynamics.dmd.random_walk import RandomWalkNull
@@ -107,6 +108,8 @@ class ModelDynamics:
         with patches at those of cls. None where there is one phase or one token group.
     mixing
         Where mixtures of two images end; None where there is no pair of images.
+    coupling
+        By token group, how far the Jacobians of layers share their singular vectors; empty where it was left out.
     last_layer
         By token group, the last layer whose states count: L, or L - 1 for tokens that the model's own head does not
         read at layer L, and that training therefore left undetermined.
@@ -132,6 +135,7 @@ class ModelDynamics:
     phases: Phases | None
     stationarity: Stationarity | None = None
     mixing: Mixing | None = None
+    coupling: dict[str, Coupling] = field(default_factory=dict)
     last_layer: dict[str, int] = field(default_factory=dict)
     lyapunov: LyapunovResult | None
     beyond: FixedPointResult | None = key(None, omit_none=True)
@@ -150,10 +154,14 @@ class Against:
         Dynamics of the other models, by name.
     distances
         By pair of models (`first | second`), measure and token group: the distance between both curves.
+    operators
+        By pair of models and token group: the distance between their linear maps up to a rotation, relative to their
+        size (Dynamical Similarity Analysis); 0 for the same dynamics.
     """
 
     models: dict[str, ModelDynamics]
     distances: dict[str, dict[str, dict[str, CurveDistance]]]
+    operators: dict[str, dict[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from raptor.core.options import old_keywords
 from raptor.core.phases import PhasesLike
 from raptor.dynamics.claims.gather import gather_evidence
 from raptor.dynamics.claims.table import claims_of
+from raptor.dynamics.coupling import coupling
 from raptor.dynamics.curves.convergence import Convergence
 from raptor.dynamics.cuts import cuts_of
 from raptor.dynamics.fixed_points import iterate_last_step
@@ -104,6 +105,7 @@ def measure_model(
         phases=own,
         stationarity=evidence.stationarity,
         mixing=None if mixing is None else mixing.summary(),
+        coupling=coupling(flow, few[: options.coupling_images].split(1), own, seed),
         last_layer=evidence.last,
         lyapunov=None if own is None else lyapunov_exponents(flow, lyapunov_images, own, seed=seed),
         beyond=iterate_last_step(flow, some, seed=seed) if beyond else None,

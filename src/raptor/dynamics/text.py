@@ -127,5 +127,9 @@ def distances(against: Against) -> Table:
             keys = {pair: f"against/distances/{pair}/{name}/{group}/relative" for pair in pairs}
             cells = (Number(found[name][group].relative, key=keys[pair]) for pair, found in pairs.items())
             rows.append((name.replace("_", " "), group, *cells))
+    for group in next(iter(against.operators.values()), {}):
+        keys = {pair: f"against/operators/{pair}/{group}" for pair in against.operators}
+        maps = (Number(found[group], key=keys[pair]) for pair, found in against.operators.items())
+        rows.append(("linear map (DSA)", group, *maps))
     title = "Mean distance between two curves, relative to the range of the first"
     return Table(title, ("measure", "tokens", *pairs), tuple(rows))

@@ -35,7 +35,7 @@ def save_vit(model: ViT, preprocessing: Preprocessing, folder: Path, dtype: torc
     """
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    config = {"model_type": MODEL_TYPE, **asdict(model.config), "preprocessing": asdict(preprocessing)}
+    config = {"model_type": MODEL_TYPE, **model.config.to_config(), "preprocessing": asdict(preprocessing)}
     with writing(folder / "config.json") as file:
         file.write(json.dumps(config, indent=2).encode() + b"\n")
     tensors = {name: value.to(dtype).contiguous() for name, value in model.state_dict().items()}

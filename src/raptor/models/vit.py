@@ -7,8 +7,8 @@ Parameter names follow timm (``blocks``, ``attn.qkv``, ``mlp.fc1``, ...).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import asdict, dataclass
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -80,6 +80,10 @@ class ViTConfig:
             raise OptionError(f"width {self.width} is not a multiple of 4, which the position embedding needs")
         if not 0.0 <= self.drop_path < 1.0:
             raise OptionError(f"drop_path {self.drop_path} is not in [0, 1)")
+
+    def to_config(self) -> dict[str, Any]:
+        """Return the fields for files, without `pool` where it is `cls`: older versions had no other head."""
+        return {name: value for name, value in asdict(self).items() if (name, value) != ("pool", "cls")}
 
 
 def position_waves(rows: int, cols: int, width: int) -> Tensor:

@@ -84,7 +84,7 @@ def teacher_job(setting: StudySetting, drop_path: float = 0.0, width: int | None
             parameters=count_parameters(model),
         )
 
-    cache_key = {**setting.cache_key, "vit": asdict(vit), "recipe": asdict(recipe), "checkpoints": size.checkpoints}
+    cache_key = {**setting.cache_key, "vit": vit.to_config(), "recipe": asdict(recipe), "checkpoints": size.checkpoints}
     other = "" if wide == size.width else f"-w{wide}"
     cost = Cost(wide, teacher_images=size.teacher_steps * size.teacher_batch)
     return Job(f"teachers/p{drop_path:g}-s{size.seed}{other}", cache_key, TeacherResult, work, cost=cost)

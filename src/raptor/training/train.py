@@ -215,7 +215,7 @@ def measure_training(setup: TrainingSetup, model: ViT, seconds: float, progress:
 
 def to_config(setup: TrainingSetup) -> dict[str, Any]:
     """Return what `config.json` has under `vit`, `recipe` and `augmentation`; a resumed run compares it."""
-    vit = asdict(setup.vit)
+    vit = setup.vit.to_config()
     vit_keys = ("depth", "width", "heads", "patch_size", "n_register", "drop_path", "layer_scale")
     recipe = asdict(setup.recipe)
     recipe_keys = ("steps", "batch_size", "lr", "muon_lr", "warmup", "weight_decay", "seed")

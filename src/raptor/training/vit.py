@@ -92,6 +92,6 @@ def train_vit(
     def batches(first: int, size: int, part: Part) -> Iterator[Batch]:
         return images.shuffled(first, size, recipe.seed, part)
 
-    everything = {"model": asdict(config), "augmentation": asdict(augment), **(extra_config or {})}
+    everything = {"model": config.to_config(), "augmentation": asdict(augment), **(extra_config or {})}
     seconds = fit(model, objective, batches, recipe, out, resume, everything, on_step=on_step)
     return model, seconds

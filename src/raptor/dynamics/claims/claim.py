@@ -171,8 +171,8 @@ def _claim(rule: Rule, found: Finding) -> Claim:
         null_model=rule.null_model,
         null=found.null,
         null_upper=found.null if found.null_upper is None else found.null_upper,
-        p=found.p,
-        smallest_p=found.smallest_p,
+        p=None if found.effect is None else found.p,
+        smallest_p=None if found.effect is None else found.smallest_p,
         figure=rule.figure,
     )
 

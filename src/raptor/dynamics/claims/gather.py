@@ -84,7 +84,7 @@ def gather_evidence(
         modes=pooled.modes,
         modes_without=pooled.modes_without,
         rotation_measured=measured,
-        rotation_draws={name: torch.cat([one[name] for one in drawn]) for name in drawn[0]},
+        rotation_draws={name: torch.cat([torch.atleast_1d(one[name]) for one in drawn]) for name in drawn[0]},
         perturbed=perturbed,
         mixing=mixing,
         stationarity=test,

@@ -49,16 +49,17 @@ class RotationNull:
         """Trajectories of tokens and of group means, as measured; one draw."""
         return self._split(self._together()[None])
 
-    def draws(self, n: int = DRAWS, seed: int = 0) -> Iterator[tuple[Paths, Paths]]:
+    def draws(self, n: int | None = None, seed: int = 0) -> Iterator[tuple[Paths, Paths]]:
         """Yield random trajectories of tokens and of group means, several draws at a time.
 
         Parameters
         ----------
         n
-            Number of random trajectories.
+            Number of random trajectories; 399 by default.
         seed
             Seed of the rotations.
         """
+        n = DRAWS if n is None else n
         generator = torch.Generator().manual_seed(seed)
         states = self._together()
         at_once = max(1, TOGETHER // states.numel())

@@ -9,14 +9,13 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from raptor.core.batches import ImageSource, pixels_of
 from raptor.core.bootstrap import BinnedMean, percentile_interval
 from raptor.core.correlation import rank_correlation
 from raptor.core.estimate import Estimate
 from raptor.core.flow import DepthFlow, layers_of
-from raptor.dynamics.geometry import angle
+from raptor.dynamics.perturbations.follow import follow
 from raptor.dynamics.perturbations.sensitivity import Correction, GroupCorrection, PairSensitivity, Sensitivity
 from raptor.errors import LayerError, OptionError
 
@@ -25,7 +24,6 @@ DRAWS = 2
 
 # Group that is perturbed, group that is read.
 Pair = tuple[str, str]
-Angles = Float[Tensor, "batch epsilons draws layers tokens"]
 
 
 @dataclass(frozen=True)
@@ -212,7 +210,7 @@ def perturb(
     for pixels in pixels_of(images):
         states = [states for _, states in layers_of(flow, flow.embed(pixels))]
         for group, where in perturbed:
-            followed = [_follow(flow, states[layer:], layer, where, result, generator) for layer in at]
+            followed = [follow(flow, states[layer:], layer, where, result.epsilons, draws, generator) for layer in at]
             angles, passive = (torch.stack(parts, dim=1) for parts in zip(*followed, strict=True))
             for read, tokens in flow.layout.slices.items():
                 _add(result.angles, result.ends, (group, read), angles[..., tokens], at, ends_at[read])
@@ -233,52 +231,3 @@ def _add(
     # 1 - cos(a) = 2 sin(a / 2)^2, which is exact for small angles.
     ends.setdefault(name, BinnedMean()).add(2 * (final / 2).sin().square().mean(dim=(3, 4)))
     angles.setdefault(name, BinnedMean()).add(found.mean(dim=(3, 5)))
-
-
-def _follow(
-    flow: DepthFlow,
-    states: list[Float[Tensor, "batch tokens width"]],
-    layer: int,
-    where: slice,
-    plan: PerturbationResult,
-    generator: torch.Generator,
-) -> tuple[Angles, Angles]:
-    """Return the angles of every token to its unperturbed state by layers after the perturbation, and passive ones.
-
-    Parameters
-    ----------
-    flow, layer, where
-        The tokens `where` are perturbed at a layer.
-    states
-        Unperturbed states from that layer to the last.
-    plan, generator
-        Sizes and number of draws; random directions.
-    """
-    state = states[0]
-    batch, tokens, width = state.shape
-    shape = (batch, len(plan.epsilons), plan.draws)
-    noise = torch.randn(batch, plan.draws, tokens, width, generator=generator).to(state)
-    away = torch.zeros_like(noise)
-    away[:, :, where] = normalize(noise[:, :, where], dim=-1) * state[:, None, where].norm(dim=-1, keepdim=True)
-    sizes = state.new_tensor(plan.epsilons)[None, :, None, None, None]
-    started = (state[:, None, None] + sizes * away[:, None]).flatten(0, 2)
-    found, passive = (state.new_zeros(*shape, plan.depth + 1, tokens) for _ in range(2))
-    for after, (_, moved) in enumerate(layers_of(flow, started, layer)):
-        truth = normalize(states[after], dim=-1)
-        beside = truth.repeat_interleave(shape[1] * shape[2], dim=0)
-        found[..., after, :] = angle(normalize(moved, dim=-1), beside).unflatten(0, shape)
-        passive[..., after, :] = _passive(away, states[after], truth, sizes[..., 0])
-    return found, passive
-
-
-def _passive(
-    away: Float[Tensor, "batch draws tokens width"],
-    state: Float[Tensor, "batch tokens width"],
-    truth: Float[Tensor, "batch tokens width"],
-    sizes: Float[Tensor, "1 epsilons 1 1"],
-) -> Float[Tensor, "batch epsilons draws tokens"]:
-    """Return the angle between x + eps a and x: of a perturbation that the layers carry along unchanged."""
-    along = torch.einsum("bntd,btd->bnt", away, truth)
-    across = (away.square().sum(dim=-1) - along.square()).clamp(min=0).sqrt()
-    along, across, norm = along[:, None], across[:, None], state.norm(dim=-1)[:, None, None]
-    return torch.atan2(sizes * across, norm + sizes * along)

@@ -1,0 +1,39 @@
+"""Distance of linear maps up to rotation: zero for rotated copies, and closed forms of normal maps."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from raptor.dynamics.dmd.distance import operator_distance
+
+
+def random_map(size, seed):
+    return torch.randn(size, size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def rotation(size, seed):
+    return torch.linalg.qr(random_map(size, seed))[0]
+
+
+@pytest.mark.parametrize("size", [2, 5, 10])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_rotated_copy_has_distance_zero(size, seed):
+    one, turn = random_map(size, seed), rotation(size, seed + 10)
+    assert operator_distance(one, turn @ one @ turn.T) == pytest.approx(0.0, abs=1e-5)
+
+
+def test_symmetric_maps_differ_by_their_sorted_eigenvalues():
+    """The nearest rotated copy of a symmetric map has its eigenvalues in the same order (Hoffman and Wielandt)."""
+    one, other = torch.tensor([0.9, 0.5, 0.1]), torch.tensor([0.7, 0.6, 0.2])
+    first, second = (
+        turn @ torch.diag(values.double()) @ turn.T for turn, values in ((rotation(3, 0), one), (rotation(3, 1), other))
+    )
+    expected = (one - other).norm() / ((one.norm() + other.norm()) / 2)
+    assert operator_distance(first, second) == pytest.approx(float(expected), abs=1e-6)
+
+
+def test_a_smaller_map_is_padded_and_the_order_does_not_matter():
+    one, other = random_map(3, 0), random_map(5, 1)
+    assert operator_distance(one, other) == pytest.approx(operator_distance(other, one), rel=1e-3)
+    assert operator_distance(torch.zeros(2, 2), torch.zeros(3, 3)) == 0.0
