@@ -88,7 +88,7 @@ COMMANDS = {
     ),
     "intervene": Command(
         ("intervene", "scenes", "--phases", "5-5-2", "--images", 8, "--batch-size", 8, "--most", 1,
-         "--matrix-images", 2, *CPU)  # fmt: skip
+         "--matrix-images", 2, *CPU)
     ),
     "study": Command(("study", "partitions", "--size", "smoke", *CPU)),
     "study-plan": Command(("study", "partitions", "--size", "smoke", "--plan", *CPU), as_json=True),
