@@ -33,7 +33,7 @@ def pipeline(teacher: Path) -> tuple[object, ...]:
 
 
 def every(teacher: Path, resume: bool = False) -> dict[str, tuple[object, ...]]:
-    """All of them by their verbs; with `resume`, those that train are told to go on."""
+    """Return all commands by verb; with `resume`, those that train continue their run."""
     again = ("--resume",) if resume else ()
     return {
         "train": (*TRAIN, *again),

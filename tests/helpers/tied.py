@@ -41,7 +41,7 @@ class Noise(SceneImages):
 
 
 def tied_teacher(width=32, gain=7.0):
-    """Return a ViT of 12 layers, equal within the phases 5-4-3; they do so much that standing still is no answer."""
+    """Return a ViT of 12 layers, equal within the phases 5-4-3, in which the identity is a poor baseline."""
     torch.manual_seed(0)
     sizes = {"image_size": SIDE, "patch_size": 4, "depth": 12, "width": width, "heads": 4, "n_register": 1}
     model = ViT(ViTConfig(**sizes, n_classes=4))
@@ -79,7 +79,7 @@ def trained(teacher, phases, kind, steps, batch_size=32, watch=None, seed=1):
 
 
 def r2_by_layer(teacher, surrogate, images=512):
-    """Return held-out R2 of all tokens at the layers 1..12, and that of standing still at the inputs of 5-4-3."""
+    """Return held-out R2 of all tokens at the layers 1..12, and that of the identity baseline for the phases 5-4-3."""
     found = trajectory_fidelity(teacher, surrogate, Noise(images, seed=1), TIED, draws=2)
     return found["r2"].mean["all"], found["r2_identity"].mean["all"]
 

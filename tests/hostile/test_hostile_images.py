@@ -1,4 +1,4 @@
-"""Images from anybody: whole ones are read as they are, others are told of, and none runs, waits or fills memory."""
+"""Images from anybody: intact ones are read, damaged ones are reported, and none runs code, hangs or fills memory."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ def mutated(value, draw: random.Random):
 STAGES = ["inspect", "phases", "distill", "fidelity-2", "probe-1", "dynamics", "intervene", "film"]
 
 
-@pytest.mark.parametrize("rounds", [2, pytest.param(250, marks=pytest.mark.long)])
+@pytest.mark.parametrize("rounds", [4, pytest.param(250, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", STAGES)
 def test_results_with_anything_in_them_make_a_page_or_one_line(stage, monkeypatch, name, rounds):
     # The drawing library is the same on every page, and takes longer than all the rest.

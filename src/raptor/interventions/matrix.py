@@ -79,7 +79,7 @@ class LayerMatrix:
     worse_than_skipping
         By measure, the share of pairs for which replacing a layer does more harm than skipping it.
     contrast
-        Replacements within phases against across them; None where they cannot be told apart.
+        Replacements within phases compared with replacements across phases; None if the model has no such pairs.
     n
         Number of images.
     """
@@ -163,7 +163,7 @@ def _tables(depth: int, values: dict[tuple[str, int, int], float]) -> tuple[Matr
 
 
 def contrast_weights(pairs: list[tuple[int, int]], phases: Phases) -> Float[np.ndarray, " pairs"] | None:
-    """Return weights that give the contrast from the harm of each pair; None where it cannot be told from the rest.
+    """Return weights that give the contrast from the harm of each pair; None if layer and distance determine it.
 
     The contrast is the least-squares coefficient of "across phases" beside one constant for each replaced layer and
     one for each signed distance. It is linear in the harms.
@@ -189,7 +189,7 @@ def contrast_weights(pairs: list[tuple[int, int]], phases: Phases) -> Float[np.n
 
 
 def phase_contrast(means: dict[tuple[int, int], BinnedMean], phases: Phases, seed: int = 0) -> PhaseContrast | None:
-    """Compare replacements within phases with replacements across phases; None where they cannot be told apart.
+    """Compare replacements within phases with those across phases; None if layer and distance determine which is which.
 
     Parameters
     ----------
