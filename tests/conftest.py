@@ -10,6 +10,7 @@ import torch
 from hypothesis import settings
 
 from demo_run import demo_run, golden  # noqa: F401
+from drawn import stand_in_pictures  # noqa: F401
 from pictures import picture
 from small_commands import trained  # noqa: F401
 from small_disk import disk  # noqa: F401

@@ -37,3 +37,19 @@ def test_a_smaller_map_is_padded_and_the_order_does_not_matter():
     one, other = random_map(3, 0), random_map(5, 1)
     assert operator_distance(one, other) == pytest.approx(operator_distance(other, one), rel=1e-3)
     assert operator_distance(torch.zeros(2, 2), torch.zeros(3, 3)) == 0.0
+
+
+@pytest.mark.parametrize(("size", "seed", "same"), [(3, 0, True), (5, 2, True), (5, 1, False)])
+def test_it_is_at_most_what_the_authors_package_finds(size, seed, same):
+    """dsa-metric searches from one start, so that it may end above the minimum; where it does not, both agree."""
+    simdist = pytest.importorskip("DSA.simdist")
+    generator = torch.Generator().manual_seed(seed)
+    one, other = (torch.randn(size, size, generator=generator, dtype=torch.float64) for _ in range(2))
+    one, other = one / one.norm(), other / other.norm()  # it compares maps of norm 1
+    torch.manual_seed(0)
+    theirs = simdist.SimilarityTransformDist(iters=500, lr=0.01, score_method="euclidean")
+    theirs.fit(one.float(), other.float())
+    found = min(theirs.losses) ** 0.5
+    ours = operator_distance(one, other)
+    assert ours <= found + 1e-4
+    assert (ours == pytest.approx(found, abs=2e-3)) == same

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from raptor.dynamics import survey
+from raptor.dynamics.claims import rotation
 from raptor.dynamics.lyapunov import lyapunov_exponents
 from raptor.dynamics.perturbations.perturb import perturb
 from vits import family
@@ -23,15 +24,17 @@ FIGURES = {
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
     """Everything is measured, on less."""
+    monkeypatch.setattr(rotation, "DRAWS", 39)
     monkeypatch.setattr(survey, "lyapunov_exponents", partial(lyapunov_exponents, vectors=2, iterations=1))
     monkeypatch.setattr(survey, "perturb", partial(perturb, layers=(0, 6, 11), draws=1))
 
 
 def test_keys(call, tmp_path):
-    code, out, err = call("dynamics", "scenes", "--images", 48, "--device", "cpu", "--out", tmp_path, "--json")
+    few = ("--perturbation-images", 2, "--lyapunov-images", 1, "--coupling-images", 1)
+    code, out, err = call("dynamics", "scenes", "--images", 24, *few, "--device", "cpu", "--out", tmp_path, "--json")
     assert code == 0, err
     result = json.loads(out)
-    assert (result["verb"], result["images"], result["layers"]) == ("dynamics", 48, 12)
+    assert (result["verb"], result["images"], result["layers"]) == ("dynamics", 24, 12)
     for name, length in (("norm", 13), ("gamma", 13), ("speed", 12), ("speed_std", 12), ("stable_rank", 12),
                          ("entropy_rank", 12), ("participation_ratio", 12), ("coherence", 12),
                          ("image_stable_rank", 12)):  # fmt: skip
@@ -48,9 +51,9 @@ def test_keys(call, tmp_path):
         dmd = result["dmd"][group]
         assert len(dmd["eigenvalues"]) == len(dmd["amplitudes"]) == dmd["rank"] <= 10
         assert len(dmd["one_step_error"]) == result["last_layer"][group]
-        assert dmd["single_images"]["n"] == 48
+        assert dmd["single_images"]["n"] == 24
         assert len(dmd["single_images"]["spectral_radius_ci"]) == 2
-        assert result["basins"][group]["n"] <= 24
+        assert result["basins"][group]["n"] <= 12
         assert np.shape(next(iter(result["paths"][group]["classes"].values()))) == (13, 3)
         if count > 1:
             assert result["coherence_floor"][group] == pytest.approx(count**-0.5)

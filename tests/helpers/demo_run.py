@@ -15,17 +15,23 @@ OPTIONS = ("--device", "cpu", "--batch-size", "8")
 
 @contextmanager
 def tiny():
-    """Make the quick preset as small as can be."""
+    """Make the quick preset, and the expensive measures of dynamics, as small as can be."""
     # Shapes are checked in what is imported after pytest has begun, and this file is imported before.
     from raptor.dynamics import survey
     from raptor.dynamics.claims import rotation
     from raptor.dynamics.lyapunov import lyapunov_exponents
+    from raptor.dynamics.perturbations.perturb import perturb
     from raptor.pipeline import presets
+
+    def perturb_some(flow, *arguments, **options):
+        layers = sorted({0, 1, flow.depth // 2, flow.depth - 1})
+        return perturb(flow, *arguments, layers=layers, draws=1, **options)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(presets.PRESETS, "quick", presets.Preset(24, 2, 8, 1, 1, 8, 1, 40, (0,), 1.0, 2))
         patch.setattr(rotation, "DRAWS", 39)
         patch.setattr(survey, "coupling", lambda *_, **__: {})
+        patch.setattr(survey, "perturb", perturb_some)
         patch.setattr(survey, "lyapunov_exponents", partial(lyapunov_exponents, vectors=2, iterations=1))
         yield
 

@@ -29,13 +29,13 @@ def test_the_demo_does_every_stage_once(call, demo_run, monkeypatch):
     sources = [json.loads((demo_run / f"fidelity-{n}" / "result.json").read_text())["surrogate"] for n in (1, 2, 3)]
     assert sources == ["run/distill", *SHIPPED_SURROGATES]
     # A second time nothing is left to do, and what is missing alone is done again.
-    shutil.rmtree(demo_run / "intervene")
+    shutil.rmtree(demo_run / "inspect")
     with tiny():
         code, out, err = call("demo", "--out", demo_run.name, *OPTIONS, "--json")
     assert code == 0, err
     result = json.loads(out)
     assert json.loads((demo_run / "result.json").read_text()) == result
-    assert [stage["stage"] for stage in result["stages"] if not stage["skipped"]] == ["intervene"]
+    assert [stage["stage"] for stage in result["stages"] if not stage["skipped"]] == ["inspect"]
 
 
 def test_numbers_on_the_page_are_those_of_the_results(demo_run):

@@ -7,7 +7,7 @@ import altair as alt
 from raptor.core.serialize import to_plain
 from raptor.distillation.result import DistillResult
 from raptor.evaluation.fidelity_chart import CAPTION, fidelity_chart
-from raptor.render.charts import HEIGHT, WIDTH, Figure
+from raptor.render.charts import HEIGHT, WIDTH, Figure, chart_of
 from raptor.render.registry import figure
 
 
@@ -28,7 +28,7 @@ def training(result: DistillResult, name: str) -> Figure:
     """Draw the loss of each stage by step."""
     rows = [to_plain(point) for point in result.losses]
     chart = (
-        alt.Chart(alt.Data(values=rows))
+        chart_of(rows)
         .mark_line(point=True)
         .encode(
             x=alt.X("step:Q"),

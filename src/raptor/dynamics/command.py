@@ -57,7 +57,7 @@ def dynamics_command(
 
     data, against = data_for(model, data, "raptor dynamics needs images"), against or []
     config = run_options.config(
-        loading, model=model, data=data, phases=phases, against=against, weights=weights, head=head
+        options, loading, model=model, data=data, phases=phases, against=against, weights=weights, head=head
     )
     with Run("dynamics", config, run_options.out, run_options.seed, distributed=True) as run:
         given = phases if isinstance(phases, int) or phases == AUTO else Phases.parse(phases)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from raptor.core.options import Option
 
 
 @dataclass(frozen=True)
@@ -26,8 +29,10 @@ class DynamicsOptions:
     """
 
     beyond: bool | None = None
-    perturbation_images: int = 16
-    lyapunov_images: int = 4
-    mixing_pairs: int = 24
-    coupling_images: int = 2
+    perturbation_images: Annotated[int, Option("Number of images whose tokens are perturbed.", min=1)] = 16
+    lyapunov_images: Annotated[int, Option("Number of images whose Lyapunov exponents are measured.", min=1)] = 4
+    mixing_pairs: Annotated[int, Option("Number of pairs of images whose states are mixed.", min=1)] = 24
+    coupling_images: Annotated[
+        int, Option("Number of images whose Jacobians are compared between layers; 0 leaves them out.", min=0)
+    ] = 2
     seed: int = 0

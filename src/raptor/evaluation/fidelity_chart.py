@@ -6,7 +6,7 @@ import altair as alt
 
 from raptor.core.estimate import LayerEstimates
 from raptor.core.phases import Phases
-from raptor.render.charts import GROUP_COLOURS, HEIGHT, WIDTH, Row
+from raptor.render.charts import GROUP_COLOURS, HEIGHT, WIDTH, Row, chart_of
 
 CAPTION = (
     "How well the surrogate predicts the teacher's tokens at each layer: R2 (left) and squared correlation (right); 1 "
@@ -33,7 +33,7 @@ def fidelity_chart(by_layer: dict[str, LayerEstimates], phases: Phases, title: s
     r2 = by_layer["r2"]
     groups = [group for group in r2.groups if group != "all"]
     colours = [*(GROUP_COLOURS[group] for group in groups), BASELINE_COLOUR]
-    cuts = alt.Chart(alt.Data(values=[{"cut": layer + 0.5} for layer in phases.boundaries]))
+    cuts = chart_of([{"cut": layer + 0.5} for layer in phases.boundaries])
     panels = []
     for measure, baseline, name in (("r2", "r2_identity", IDENTITY), ("pearson2", "pearson2_shuffled", SHUFFLED)):
         rows = [row for group in groups for row in _rows(by_layer[measure], group, group)]
@@ -53,7 +53,7 @@ def _rows(measured: LayerEstimates, group: str, name: str) -> list[Row]:
 
 
 def _lines(rows: list[Row], names: list[str], colours: list[str], legend: str, measure: str) -> alt.LayerChart:
-    base = alt.Chart(alt.Data(values=rows))
+    base = chart_of(rows)
     x = alt.X(
         "layer:Q", title="layer", axis=alt.Axis(tickMinStep=1), scale=alt.Scale(zero=False, nice=False, padding=8)
     )

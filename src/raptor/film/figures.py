@@ -8,7 +8,7 @@ import altair as alt
 import numpy as np
 
 from raptor.film.film import Film, FilmResult
-from raptor.render.charts import SEQUENTIAL, Figure, Row
+from raptor.render.charts import SEQUENTIAL, Figure, Row, chart_of
 from raptor.render.registry import figure
 
 CELL = 6  # points per patch
@@ -39,11 +39,9 @@ def film_figure(film: Film) -> Figure:
     span = alt.Scale(nice=False, domain=[0, layers * (wide + GAP) - GAP])
     ends = {"x": alt.X("x:Q", title="layer", axis=labels, scale=span), "x2": "x2:Q", "y2": "y2:Q",
             "y": alt.Y("y:Q", axis=None, scale=alt.Scale(reverse=True))}  # fmt: skip
-    colours = alt.Chart(alt.Data(values=drawn)).mark_rect().encode(**ends, color=alt.Color("value:N", scale=None))
+    colours = chart_of(drawn).mark_rect().encode(**ends, color=alt.Color("value:N", scale=None))
     names = (
-        alt.Chart(
-            alt.Data(values=[{"y": at * (high + GAP) + high / 2, "name": name} for at, name in enumerate(strips)])
-        )
+        chart_of([{"y": at * (high + GAP) + high / 2, "name": name} for at, name in enumerate(strips)])
         .mark_text(align="right", dx=-6)
         .encode(x=alt.datum(0), y=alt.Y("y:Q", axis=None, scale=alt.Scale(reverse=True)), text="name:N")
     )
@@ -51,9 +49,7 @@ def film_figure(film: Film) -> Figure:
     if apart:
         scale = alt.Scale(scheme=SEQUENTIAL, domainMin=0)
         parts.append(
-            alt.Chart(alt.Data(values=apart))
-            .mark_rect()
-            .encode(**ends, color=alt.Color("value:Q", title="1 - cosine", scale=scale))
+            chart_of(apart).mark_rect().encode(**ends, color=alt.Color("value:Q", title="1 - cosine", scale=scale))
         )
     size = {"width": CELL * layers * (wide + GAP), "height": CELL * len(strips) * (high + GAP)}
     chart = alt.layer(*parts).resolve_scale(color="independent").properties(**size, title="Depth film of image 1")

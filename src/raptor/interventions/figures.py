@@ -6,7 +6,7 @@ import altair as alt
 import numpy as np
 
 from raptor.interventions.intervene import InterveneResult
-from raptor.render.charts import SEQUENTIAL, Figure, Row
+from raptor.render.charts import SEQUENTIAL, Figure, Row, chart_of
 from raptor.render.matrix_charts import cells, cuts, heat
 from raptor.render.registry import figure
 
@@ -70,7 +70,7 @@ def causal_matrix(result: InterveneResult, name: str) -> Figure | None:
         {"row": layer + 1, "column": layer + 1, "value": value, "experiment": "skip"}
         for layer, value in enumerate(harm.skip)
     ]
-    bars = alt.Chart(alt.Data(values=skipped)).mark_bar().encode(
+    bars = chart_of(skipped).mark_bar().encode(
         y=alt.Y("row:O", title="layer"), x=alt.X("value:Q", title=label), color=colour,
         tooltip=["row:Q", alt.Tooltip("value:Q", format=".3f")],
     )  # fmt: skip
@@ -80,7 +80,7 @@ def causal_matrix(result: InterveneResult, name: str) -> Figure | None:
 
 
 def _panel(rows: list[Row], experiment: str, result: InterveneResult) -> alt.LayerChart:
-    base = alt.Chart(alt.Data(values=rows)).encode(
+    base = chart_of(rows).encode(
         x=alt.X("layers:O", title="layers changed", axis=alt.Axis(labelAngle=0)),
         xOffset=alt.XOffset("where:N", sort=list(WHERE.values())),
         color=alt.Color("where:N", title=None, scale=alt.Scale(domain=list(WHERE.values()), range=COLOURS)),
@@ -89,6 +89,5 @@ def _panel(rows: list[Row], experiment: str, result: InterveneResult) -> alt.Lay
     numbers = [alt.Tooltip(f"{field}:Q", format=".4f") for field in ("value", "low", "high", "cosine")]
     points = base.mark_point(filled=True, size=60).encode(y=y, tooltip=["where:N", "orders:Q", *numbers])
     bars = base.mark_rule().encode(y=alt.Y("low:Q", title=result.measure), y2="high:Q")
-    own = alt.Data(values=[{"value": result.untouched.score.value}])
-    line = alt.Chart(own).mark_rule(strokeDash=[4, 3], color="#777777")
+    line = chart_of([{"value": result.untouched.score.value}]).mark_rule(strokeDash=[4, 3], color="#777777")
     return (line.encode(y="value:Q") + bars + points).properties(width=PANEL, height=PANEL + 40, title=experiment)

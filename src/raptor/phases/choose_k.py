@@ -20,15 +20,18 @@ def most_phases(layers: int, min_length: int) -> int:
 
 
 def useful_k(matrices: Float[np.ndarray, "n layers layers"], min_length: int = 2) -> Int[np.ndarray, " n"]:
-    r"""Choose k by penalised change-point detection along depth, with S as the Gram matrix.
+    r"""Choose k as the elbow of the cost of the best partitions, with S as the Gram matrix of the layers.
 
     The cost of the best k segments is C(k) = trace - sum of (sum/n), and g(k) = C(k-1) - C(k) is the gain of the k-th.
     By chance, one more segment gains the noise v of a layer around its segment's mean, estimated by the median of 1 - S
-    over consecutive layers. Along a smooth drift it gains as much as later segments do on average, s(k). The useful k
-    is the largest with g(k) > 2 max(v, s(k)): by the slope heuristic (Birge and Massart; for kernels Arlot, Celisse and
+    over consecutive layers. Along a smooth drift it gains as much as later segments do on average, s(k). A segment is
+    worth adding where g(k) > 2 max(v, s(k)): by the slope heuristic (Birge and Massart; for kernels Arlot, Celisse and
     Harchaoui 2019), the penalty of a segment is twice the slope of the cost where nothing is left to find. The last
     boundary that is tried has no later ones; it must gain 4 v, since splitting four layers of a uniform drift gains
     3 v.
+
+    Where states drift inside phases, smaller and smaller segments stay worth adding. Among them, k is the elbow: the
+    point of the cost curve that lies furthest below the line between its ends (Satopaa et al. 2011, "Kneedle").
 
     Parameters
     ----------
@@ -47,7 +50,9 @@ def useful_k(matrices: Float[np.ndarray, "n layers layers"], min_length: int = 2
     later = np.cumsum(gains[::-1], axis=0)[::-1][1:] / np.arange(len(gains) - 1, 0, -1)[:, None]
     price = np.concatenate([2 * np.maximum(noise, later), 4 * noise[None]]) + NEGLIGIBLE * layers
     worth = gains > price
-    return np.where(worth.any(axis=0), len(gains) - np.argmax(worth[::-1], axis=0) + 1, 1)
+    line = cost[0] + (cost[-1] - cost[0]) * np.linspace(0, 1, most)[:, None]
+    below = np.where(worth, (line - cost)[1:], -np.inf)
+    return np.where(worth.any(axis=0), np.argmax(below, axis=0) + 2, 1)
 
 
 def given_k(options: PhasesOptions, layers: int) -> int | None:

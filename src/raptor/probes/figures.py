@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 
 from raptor.probes.table1 import Table1Result, Table1Row
-from raptor.render.charts import HEIGHT, Figure, Row
+from raptor.render.charts import HEIGHT, Figure, Row, chart_of
 from raptor.render.registry import figure
 
 COLOURS = {"surrogate": "#0072B2", "untied": "#D55E00"}
@@ -52,13 +52,13 @@ def _row(row: Table1Row) -> dict[str, Any] | None:
 
 
 def _panel(points: list[Row], lines: list[Row], x: alt.X, y: alt.Y) -> alt.LayerChart:
-    base = alt.Chart(alt.Data(values=points))
+    base = chart_of(points)
     colour = alt.Color("kind:N", title=None, scale=alt.Scale(domain=list(COLOURS), range=list(COLOURS.values())))
     shown = [alt.Tooltip(f"{name}:Q", format=".4f") for name in ("top1", "low", "high", "r2")]
     marks = base.mark_point(filled=True, size=70).encode(x=x, y=y, color=colour, tooltip=["row:N", *shown])
     bars = base.mark_rule().encode(x=x, y=alt.Y("low:Q", title="top-1"), y2="high:Q", color=colour)
     dashes = alt.Scale(domain=["teacher", "baseline"], range=[[1, 0], [5, 4]])
-    rules = alt.Chart(alt.Data(values=lines)).mark_rule().encode(
+    rules = chart_of(lines).mark_rule().encode(
         y=y, tooltip=["row:N", alt.Tooltip("top1:Q", format=".4f")],
         strokeDash=alt.StrokeDash("kind:N", title=None, scale=dashes),
     )  # fmt: skip

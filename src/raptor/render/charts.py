@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,16 @@ class Figure:
 
     chart: Any
     rows: list[Row] | None = None
+
+
+def chart_of(rows: Iterable[Row]) -> Any:
+    """Return an Altair chart of some rows.
+
+    Altair copies lists with everything in them at every step of building a chart; a tuple it leaves as it is.
+    """
+    import altair as alt
+
+    return alt.Chart(alt.Data(values=tuple(rows)))
 
 
 def draw(run: Run, verb: str, result: Any, name: str, prefix: str = "") -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 
 from raptor.core.estimate import LayerEstimates
-from raptor.render.charts import GROUP_COLOURS, HEIGHT, PALETTE, WIDTH, Figure, Row
+from raptor.render.charts import GROUP_COLOURS, HEIGHT, PALETTE, WIDTH, Figure, Row, chart_of
 
 STATES = "layer (0 is the embedding)"
 NORM = "mean norm of a token"
@@ -53,7 +53,7 @@ def curves(
     width, height
         Size in pixels.
     """
-    base = alt.Chart(alt.Data(values=rows))
+    base = chart_of(rows)
     at = alt.X("layer:Q", title=x, axis=alt.Axis(tickMinStep=1, format="d"), scale=alt.Scale(nice=False, padding=8))
     numbers = [alt.Tooltip(f"{name}:Q", format=".4f") for name in ("value", "low", "high")]
     line = base.mark_line(point=True).encode(
@@ -63,10 +63,10 @@ def curves(
     band = base.mark_area(opacity=0.2).encode(x=at, y=alt.Y("low:Q", title=y), y2="high:Q", color=colour)
     layers: list[Any] = [band, line]
     if cuts:
-        upright = alt.Chart(alt.Data(values=[{"cut": cut} for cut in cuts]))
+        upright = chart_of([{"cut": cut} for cut in cuts])
         layers.insert(0, upright.mark_rule(strokeDash=[4, 3], color="#999999").encode(x="cut:Q"))
     if levels:
-        level = alt.Chart(alt.Data(values=list(levels))).mark_rule(strokeDash=[2, 3])
+        level = chart_of(list(levels)).mark_rule(strokeDash=[2, 3])
         own = {"color": colour} if "group" in levels[0] else {"color": alt.value("#777777")}
         layers.insert(0, level.encode(y="value:Q", **own))
     return alt.layer(*layers).properties(width=width, height=height)

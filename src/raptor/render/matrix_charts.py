@@ -9,7 +9,7 @@ import altair as alt
 from numpy.typing import NDArray
 
 from raptor.core.phases import Phases
-from raptor.render.charts import SEQUENTIAL, Row
+from raptor.render.charts import SEQUENTIAL, Row, chart_of
 
 CELLS = 300  # pixels of a matrix
 SMALL_CELLS = 180
@@ -32,7 +32,7 @@ def cuts(partitions: dict[int, Phases], last: int, group: str = "") -> tuple[alt
         for k, phases in partitions.items()
         for boundary in phases.boundaries
     ]
-    lines = alt.Chart(alt.Data(values=rows)).mark_rule(color=CUT, strokeWidth=2.5).encode(tooltip="phases:N")
+    lines = chart_of(rows).mark_rule(color=CUT, strokeWidth=2.5).encode(tooltip="phases:N")
     return lines.encode(x="at:Q", y="from:Q", y2="to:Q"), lines.encode(y="at:Q", x="from:Q", x2="to:Q")
 
 
@@ -41,7 +41,7 @@ def heat(rows: list[Row], first: int, last: int, size: int, colour: alt.Color) -
     ticks = alt.Axis(values=list(range(first, last + 1, max(1, (last - first) // 12))), grid=False, format="d")
     scale = {"domain": [first - 0.5, last + 0.5], "nice": False, "padding": 0}
     return (
-        alt.Chart(alt.Data(values=rows))
+        chart_of(rows)
         .transform_calculate(
             left="datum.column - 0.5", right="datum.column + 0.5", top="datum.row - 0.5", bottom="datum.row + 0.5"
         )

@@ -55,6 +55,8 @@ class SavedRun:
         The result as the verb's dataclass; None where result.json cannot be read as one.
     figures
         Figures that result.json lists and that can be read.
+    drawn
+        Figures that the page draws itself, once it is rendered.
     """
 
     folder: Path
@@ -63,6 +65,7 @@ class SavedRun:
     result: Json
     record: Record[Any] | None
     figures: tuple[SavedFigure, ...]
+    drawn: list[SavedFigure] = field(default_factory=list)
 
     @property
     def name(self) -> str:

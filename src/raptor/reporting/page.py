@@ -83,7 +83,8 @@ class _Subject:
         """Return what the template reads."""
         for at, run in enumerate(self.subject.runs):
             own = f"{self.identity}-{at}-{run.name}".replace(" ", "-")
-            for figure in [*page_figures(run, self.missing), *run.figures]:
+            run.drawn[:] = page_figures(run, self.missing)
+            for figure in [*run.drawn, *run.figures]:
                 self._add_figure(figure, run, own)
             if run.verb == "film":
                 self._add_film(run, own)

@@ -11,7 +11,7 @@ from raptor.core.serialize import to_json
 from raptor.errors import OutputError, one_line
 from raptor.render.charts import pictures
 from raptor.reporting.collect import SavedRun, collect, is_own
-from raptor.reporting.page import page_figures, render
+from raptor.reporting.page import render
 from raptor.runtime.files import writing
 
 PAGE, FIGURES = "report.html", "figures"
@@ -57,7 +57,7 @@ def _figures_beside(folder: Path, run: SavedRun, stem: str) -> list[str]:
             if is_own(run.folder, file):
                 copyfile(file, folder / f"{stem}-{file.name}")
     notes = []
-    for figure in page_figures(run, []):
+    for figure in run.drawn:
         try:
             versions = pictures(to_json(figure.spec))
         except ValueError as error:  # the renderer cannot draw every specification

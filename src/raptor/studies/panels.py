@@ -10,7 +10,7 @@ import numpy as np
 
 from raptor.core.phases import Phases
 from raptor.core.serialize import to_plain
-from raptor.render.charts import PALETTE, Row
+from raptor.render.charts import PALETTE, Row, chart_of
 from raptor.render.matrix_charts import Panel, side_by_side
 
 PANEL = 220  # pixels
@@ -42,7 +42,7 @@ def cells(rows: Sequence[object]) -> Cells:
 def points(rows: Cells, x: str, y: str, x_title: str, y_title: str, **more: Any) -> alt.Chart:
     """Draw a dot per row; further arguments are encodings."""
     return (
-        alt.Chart(alt.Data(values=rows))
+        chart_of(rows)
         .mark_point(filled=True, size=60)
         .encode(
             x=alt.X(f"{x}:Q", title=x_title, scale=alt.Scale(zero=False, padding=12)),
@@ -65,7 +65,7 @@ def lines(curves: Mapping[float, Sequence[Sequence[float]]], name: str, y: str) 
     domain = sorted(curves)
     colour = alt.Color("rate:N", title=name, scale=alt.Scale(domain=domain, range=list(PALETTE[: len(domain)])))
     return (
-        alt.Chart(alt.Data(values=values))
+        chart_of(values)
         .mark_line(point=True)
         .encode(
             x=alt.X("layer:O", axis=alt.Axis(labelAngle=0)),

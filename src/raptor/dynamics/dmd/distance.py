@@ -12,8 +12,11 @@ from torch import Tensor
 
 from raptor.dynamics.dmd.pooled import Modes
 
-STARTS = 8  # random coordinates to start from, beside those that align the symmetric parts
-STEPS = 60  # iterations of L-BFGS
+STARTS = 32  # random coordinates to start from, beside those that align the symmetric parts
+STEPS, POLISHED = (
+    60,
+    4,
+)  # iterations of L-BFGS for all starts together, and how many of the best are then continued alone
 Operator = Float[Tensor, "rank rank"]
 
 
@@ -39,10 +42,13 @@ def operator_distance(one: Float[Tensor, "m m"], other: Float[Tensor, "n n"], se
         return 0.0
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.linalg.qr(torch.randn(STARTS, size, size, generator=generator, dtype=torch.float64))[0]
-    starts = [aligned(a, b), torch.eye(size, dtype=torch.float64), *drawn]
-    flipped = torch.eye(size, dtype=torch.float64)
+    identity = torch.eye(size, dtype=torch.float64)
+    flipped = identity.clone()
     flipped[0, 0] = -1  # both kinds of orthogonal maps: steps from one never reach the other
-    return min(_descend(a, b, start) for start in [*starts, *(start @ flipped for start in starts[1:])]) / float(scale)
+    starts = torch.stack([aligned(a, b), identity, *drawn])
+    errors, found = _descend(a, b, torch.cat([starts, starts @ flipped]))
+    best = [_descend(a, b, found[one : one + 1])[0] for one in errors.argsort()[:POLISHED]]
+    return float(torch.cat(best).min().clamp(min=0).sqrt() / scale)
 
 
 def _padded(matrix: Tensor, size: int) -> Operator:
@@ -67,21 +73,31 @@ def aligned(a: Operator, b: Operator) -> Operator:
     return axes[0] * signs @ axes[1].T
 
 
-def _descend(a: Operator, b: Operator, start: Operator) -> float:
-    """Return the smallest distance that L-BFGS finds from some coordinates."""
+def _descend(
+    a: Operator, b: Operator, starts: Float[Tensor, "starts rank rank"]
+) -> tuple[Float[Tensor, " starts"], Float[Tensor, "starts rank rank"]]:
+    """Return the squared distances that L-BFGS reaches from some coordinates, and the coordinates there."""
+    identity = torch.eye(len(a), dtype=a.dtype)
     with torch.enable_grad():
-        angles = torch.zeros_like(a, requires_grad=True)
-        search = torch.optim.LBFGS([angles], max_iter=STEPS, line_search_fn="strong_wolfe", tolerance_grad=1e-12)
+        free = torch.zeros_like(starts, requires_grad=True)
+        search = torch.optim.LBFGS(
+            [free], max_iter=STEPS, history_size=20, line_search_fn="strong_wolfe", tolerance_grad=1e-12,
+            tolerance_change=1e-14,
+        )  # fmt: skip
 
-        def loss() -> Tensor:
-            turn = torch.linalg.matrix_exp(angles - angles.T) @ start
-            return (a - turn @ b @ turn.T).square().sum()
+        def turned() -> Tensor:
+            skew = free - free.mT
+            return torch.linalg.solve(identity + skew, identity - skew) @ starts  # Cayley's map to rotations
+
+        def errors() -> Tensor:
+            turn = turned()
+            return (a - turn @ b @ turn.mT).square().sum(dim=(-2, -1))
 
         def closure() -> Tensor:
             search.zero_grad()
-            value = loss()
+            value = errors().sum()
             value.backward()
             return value
 
         search.step(closure)
-        return float(loss().detach().clamp(min=0).sqrt())
+        return errors().detach(), turned().detach()

@@ -7,7 +7,7 @@ import altair as alt
 from raptor.core.estimate import LayerEstimates
 from raptor.dynamics.curves.registry import CURVES
 from raptor.dynamics.result import DynamicsResult, ModelDynamics
-from raptor.render.charts import HEIGHT, PALETTE, WIDTH, Figure, Row
+from raptor.render.charts import HEIGHT, PALETTE, WIDTH, Figure, Row, chart_of
 from raptor.render.layer_charts import AXES, STATES, about, by_layer, curves, of_groups, of_models, rows_of
 from raptor.render.registry import figure
 
@@ -73,7 +73,7 @@ def expansion(result: DynamicsResult, name: str) -> Figure | None:
     ]
     colour = alt.Color("phase:N", title="phase", sort=names, legend=alt.Legend(symbolOpacity=1), scale=alt.Scale(
         domain=names, range=[PALETTE[i % len(PALETTE)] for i in range(len(names))]))  # fmt: skip
-    base = alt.Chart(alt.Data(values=rows)).encode(
+    base = chart_of(rows).encode(
         x=alt.X("number:Q", title="exponent, largest first", axis=alt.Axis(tickMinStep=1, format="d")), color=colour
     )
     numbers = [alt.Tooltip(f"{column}:Q", format=".3f") for column in ("exponent", "low", "high")]
@@ -81,7 +81,7 @@ def expansion(result: DynamicsResult, name: str) -> Figure | None:
         y=alt.Y("exponent:Q", title="Lyapunov exponent per layer"), tooltip=["phase:N", *numbers]
     )
     band = base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title=""), y2="high:Q")
-    zero = alt.Chart(alt.Data(values=[{"exponent": 0}])).mark_rule(strokeDash=[4, 3], color="#777777")
+    zero = chart_of([{"exponent": 0}]).mark_rule(strokeDash=[4, 3], color="#777777")
     subtitle = f"n = {result.lyapunov.n} images; band: 95% interval over images"
     title = alt.Title(f"Lyapunov exponents: {name}", subtitle=subtitle)
     chart = (zero.encode(y="exponent:Q") + band + line).properties(width=WIDTH, height=HEIGHT, title=title)

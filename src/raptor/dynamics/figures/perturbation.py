@@ -6,7 +6,7 @@ import altair as alt
 
 from raptor.dynamics.perturbations.sensitivity import SHOWN
 from raptor.dynamics.result import DynamicsResult
-from raptor.render.charts import SEQUENTIAL, Figure, Row
+from raptor.render.charts import SEQUENTIAL, Figure, Row, chart_of
 from raptor.render.layer_charts import of_groups
 from raptor.render.registry import figure
 
@@ -39,7 +39,7 @@ def correction(result: DynamicsResult, name: str) -> Figure | None:
         ]  # fmt: skip
         rows += own
         numbers = [alt.Tooltip(f"{column}:Q", format=".4f") for column in ("angle", "passive")]
-        lines = alt.Chart(alt.Data(values=[row for row in own if row["epsilon"] == SHOWN])).encode(
+        lines = chart_of([row for row in own if row["epsilon"] == SHOWN]).encode(
             x=alt.X("layer:Q", title="layer", axis=alt.Axis(tickMinStep=1, format="d")),
             color=alt.Color("pushed at:Q", title="perturbed layer", scale=alt.Scale(scheme=SEQUENTIAL)),
             detail="pushed at:O",
@@ -78,7 +78,7 @@ def sensitivity(result: DynamicsResult, name: str) -> Figure:
             for j, epsilon in enumerate(applied.epsilons)
         ]  # fmt: skip
     drawn = [row for row in rows if row["epsilon"] == SHOWN and row["group"] == row["read"]]
-    base = alt.Chart(alt.Data(values=drawn)).encode(
+    base = chart_of(drawn).encode(
         x=alt.X("layer:Q", title="perturbed layer", axis=alt.Axis(tickMinStep=1, format="d")),
         color=of_groups(list(result.correction.by_group)),
     )
@@ -112,7 +112,7 @@ def mixing(result: DynamicsResult, name: str) -> Figure | None:
             found.layers, found.slope.value, found.slope.low, found.slope.high, strict=True
         )
     ]
-    base = alt.Chart(alt.Data(values=rows)).encode(
+    base = chart_of(rows).encode(
         x=alt.X("layer:Q", title="layer at which two images are mixed", axis=alt.Axis(tickMinStep=1, format="d"))
     )
     title = f"slope at equal shares ({found.group})"
@@ -121,7 +121,7 @@ def mixing(result: DynamicsResult, name: str) -> Figure | None:
         tooltip=["layer:Q", *(alt.Tooltip(f"{column}:Q", format=".3f") for column in ("slope", "low", "high"))],
     )
     band = base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title=title), y2="high:Q")
-    level = alt.Chart(alt.Data(values=[{"slope": rows[-1]["slope"]}])).mark_rule(strokeDash=[4, 3], color="#777777")
+    level = chart_of([{"slope": rows[-1]["slope"]}]).mark_rule(strokeDash=[4, 3], color="#777777")
     about = alt.Title(
         f"Mixtures of two images: {name}", subtitle=f"n = {found.pairs} pairs; band: 95% interval over pairs"
     )

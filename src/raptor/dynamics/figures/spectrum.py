@@ -7,7 +7,7 @@ import math
 import altair as alt
 
 from raptor.dynamics.result import DynamicsResult
-from raptor.render.charts import Figure, Row
+from raptor.render.charts import Figure, Row, chart_of
 from raptor.render.layer_charts import of_groups
 from raptor.render.registry import figure
 
@@ -48,8 +48,8 @@ def _plane(rows: list[Row], colour: alt.Color) -> alt.LayerChart:
     far = 1.05 * max(1.0, *(row["modulus"] for row in rows))
     x = alt.X("real:Q", title="real part", scale=alt.Scale(domain=[-far, far], nice=False))
     y = alt.Y("imaginary:Q", title="imaginary part", scale=alt.Scale(domain=[-far, far], nice=False))
-    line = alt.Chart(alt.Data(values=circle)).mark_line(strokeDash=[4, 3], color="#777777", strokeWidth=1)
-    points = alt.Chart(alt.Data(values=rows)).mark_circle(size=60, opacity=0.8)
+    line = chart_of(circle).mark_line(strokeDash=[4, 3], color="#777777", strokeWidth=1)
+    points = chart_of(rows).mark_circle(size=60, opacity=0.8)
     shown = [alt.Tooltip(f"{name}:Q", format=".4f") for name in ("real", "imaginary", "modulus")]
     return (
         line.encode(x=x, y=y, order="order:Q") + points.encode(x=x, y=y, color=colour, tooltip=["group:N", *shown])
@@ -59,7 +59,7 @@ def _plane(rows: list[Row], colour: alt.Color) -> alt.LayerChart:
 def _decay(rows: list[Row], colour: alt.Color) -> alt.Chart:
     above = [row for row in rows if row["share"] > 1e-8]  # below is rounding
     return (
-        alt.Chart(alt.Data(values=above))
+        chart_of(above)
         .mark_line(point=True)
         .encode(
             x=alt.X("mode:Q", title="mode", axis=alt.Axis(tickMinStep=1, format="d")),

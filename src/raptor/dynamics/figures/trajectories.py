@@ -7,7 +7,7 @@ import altair as alt
 from raptor.dynamics.curves.convergence import CONVERGED
 from raptor.dynamics.curves.registry import CURVES
 from raptor.dynamics.result import DynamicsResult
-from raptor.render.charts import PALETTE, Figure, Row
+from raptor.render.charts import PALETTE, Figure, Row, chart_of
 from raptor.render.layer_charts import by_layer
 from raptor.render.registry import figure
 
@@ -63,7 +63,7 @@ def _points(path: list[list[float]], group: str, name: str, kind: str) -> list[R
 
 
 def _lines(rows: list[Row], scale: alt.Scale) -> alt.Chart:
-    return alt.Chart(alt.Data(values=rows)).encode(
+    return chart_of(rows).encode(
         x=alt.X("first:Q", title="first direction", scale=alt.Scale(zero=False)),
         y=alt.Y("second:Q", title="second direction", scale=alt.Scale(zero=False)),
         color=alt.Color("class:N", title="class", scale=scale, legend=alt.Legend(symbolOpacity=1)),

@@ -10,7 +10,7 @@ from raptor.phases.candidates import BLOCKS, DRIFT, KIND_NAMES, NONUNIFORM_DRIFT
 from raptor.phases.figures.shared import candidate_axes, candidate_rows, model_figure
 from raptor.phases.find import PhasesResult
 from raptor.phases.matrix import MOST_LAYERS
-from raptor.render.charts import HEIGHT, SEQUENTIAL, WIDTH, Figure
+from raptor.render.charts import HEIGHT, SEQUENTIAL, WIDTH, Figure, chart_of
 from raptor.render.matrix_charts import CELLS, CUT, cells, cuts, heat
 
 HERE = "datum.k == k && datum.group == group"
@@ -67,7 +67,7 @@ def _scores(partitions: Partitions, objective: str) -> alt.LayerChart:
         for (group, k), (phases, score) in partitions.items()
     ]
     base = (
-        alt.Chart(alt.Data(values=rows))
+        chart_of(rows)
         .transform_filter("datum.group == group")
         .encode(
             x=alt.X("k:O", title="number of phases k", axis=alt.Axis(labelAngle=0)),
@@ -88,7 +88,7 @@ def _scores(partitions: Partitions, objective: str) -> alt.LayerChart:
 def _certainty(result: PhasesResult, partitions: Partitions) -> alt.Chart:
     if result.bootstrap is None:
         words = [{"text": "unknown: too few images to resample, or a matrix was given"}]
-        note = alt.Chart(alt.Data(values=words)).mark_text().encode(text="text:N")
+        note = chart_of(words).mark_text().encode(text="text:N")
         return note.properties(width=WIDTH, height=HEIGHT, title="Certainty of boundaries")
     frequency = result.bootstrap.boundary_frequency
     rows = [
@@ -101,7 +101,7 @@ def _certainty(result: PhasesResult, partitions: Partitions) -> alt.Chart:
     x = alt.X("boundary:N", sort=alt.SortField("order"), title="boundary between layers", axis=alt.Axis(labelAngle=0))
     domain = alt.Scale(domain=["yes", "no"], range=[CUT, "#999999"])
     return (
-        alt.Chart(alt.Data(values=rows))
+        chart_of(rows)
         .transform_filter(HERE)
         .mark_bar()
         .encode(

@@ -12,7 +12,7 @@ from raptor.phases.comparison import PhasesComparison
 from raptor.phases.figures.shared import VERB, candidate_axes, candidate_rows, model_figure, readable
 from raptor.phases.find import PhasesResult
 from raptor.phases.panels import panel, subtitle
-from raptor.render.charts import DIVERGING, HEIGHT, SEQUENTIAL, WIDTH, Figure
+from raptor.render.charts import DIVERGING, HEIGHT, SEQUENTIAL, WIDTH, Figure, chart_of
 from raptor.render.matrix_charts import CELLS, CUT, SMALL_CELLS, cells, cuts, heat, side_by_side
 from raptor.render.registry import figure
 
@@ -94,7 +94,7 @@ def scores(result: PhasesResult, name: str) -> Figure:
         {"k": k, "score": best.score, "phases": str(best.phases), "role": ", ".join(result.roles(k))}
         for k, best in result.by_k.items()
     ]
-    base = alt.Chart(alt.Data(values=rows)).encode(
+    base = chart_of(rows).encode(
         x=alt.X("k:O", title="number of phases k", axis=alt.Axis(labelAngle=0)),
         y=alt.Y("score:Q", title=f"score ({result.objective})", scale=alt.Scale(zero=False, padding=18)),
         tooltip=["k:O", "phases:N", alt.Tooltip("score:Q", format=".4f")],
@@ -118,7 +118,7 @@ def certainty(result: PhasesResult, name: str) -> Figure | None:
          "taken": "taken" if layer in result.boundaries else "another"}
         for layer in range(1, result.phases.depth)
     ]  # fmt: skip
-    base = alt.Chart(alt.Data(values=rows)).encode(
+    base = chart_of(rows).encode(
         x=alt.X("boundary:N", sort=alt.SortField("order"), title="boundary between layers", axis=alt.Axis(labelAngle=0))
     )
     bars = base.mark_bar().encode(

@@ -9,7 +9,7 @@ import altair as alt
 
 from raptor.phases.candidates import KIND_NAMES, CandidateFit, Structure
 from raptor.phases.find import PhasesResult
-from raptor.render.charts import Figure, Row
+from raptor.render.charts import Figure, Row, chart_of
 from raptor.render.registry import figure
 
 VERB = "phases"
@@ -60,7 +60,7 @@ def candidate_axes(rows: list[Row], structure: Structure) -> tuple[alt.Chart, al
     legend = alt.Legend(title="candidate model", labelExpr=_readable_in_chart("datum.label"))
     domain = list(KIND_NAMES)
     base = (
-        alt.Chart(alt.Data(values=rows))
+        chart_of(rows)
         .transform_calculate(label=_readable_in_chart("datum.name"))
         .encode(
             x=alt.X("parameters:Q", title="parameters", axis=alt.Axis(tickMinStep=1), scale=alt.Scale(zero=True)),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from raptor.distillation.recipes import Distillation, distillation_named
-from raptor.render.charts import Figure
+from raptor.render.charts import Figure, chart_of
 from raptor.studies.jobs import Done, Job, Results
 from raptor.studies.models import distill_probed_student, distill_student, student_cache_key, student_cost, teacher_job
 from raptor.studies.phase_summary import PhaseSummary, summarise_phases
@@ -90,7 +90,7 @@ class Ablation(Study[RecipeRow]):
         columns = {R2: "r2_by_seed", "R2 of cls": "r2_cls_by_seed", "accuracy recovered": "recovered_by_seed"}
         for title, column in columns.items():
             seeds = [{"row": row.row, "value": value} for row in rows for value in getattr(row, column)]
-            base = alt.Chart(alt.Data(values=seeds)).mark_point(filled=True, opacity=0.7, color=PALETTE[4])
+            base = chart_of(seeds).mark_point(filled=True, opacity=0.7, color=PALETTE[4])
             x = alt.X("value:Q", title=title, scale=alt.Scale(zero=False))
             y = alt.Y("row:N", sort=[row.row for row in rows], title=None)
             panels.append(base.encode(x=x, y=y).properties(width=PANEL, height=PANEL))
