@@ -176,3 +176,13 @@ def test_a_number_of_images_is_drawn_by_seed_from_the_whole_set(flat):
     assert len(raptor.load_images(flat, PLAIN, images=99)) == 10
     with pytest.raises(OptionError):
         raptor.load_images(flat, PLAIN, images=0)
+
+
+def test_images_that_are_split_off_are_not_in_the_rest(flat):
+    images = raptor.load_images(flat, PLAIN, batch_size=3)
+    rest, off = images.split_off(4)
+    assert (len(rest), len(off)) == (6, 4)
+    assert rest.image_keys() | off.image_keys() == images.image_keys()
+    assert not rest.image_keys() & off.image_keys()
+    assert not set(levels(rest)) & set(levels(off))
+    assert off.image_keys() == images.split_off(4)[1].image_keys()

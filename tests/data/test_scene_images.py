@@ -23,6 +23,18 @@ OWN = Preprocessing((64, 64), None, mean=MEAN, std=STD)
 TINY = ViTConfig(depth=2, width=16, heads=2, n_register=1)
 
 
+def test_a_part_trains_on_its_own_images():
+    images = raptor.load_images("scenes:test", OWN, images=8, batch_size=4)
+    first, second = images.fit_eval_split()
+    sums = [{float(one.sum()) for batch in part for one in batch.pixels} for part in (first, second)]
+    for part, own in zip((first, second), sums, strict=True):
+        for batches in (part.shuffled(0, 4, 0), part.shuffled_epochs(0, 4, 0)):
+            assert {float(one.sum()) for one in next(batches).pixels} == own
+    rest, off = images.split_off(3)
+    assert (rest, len(off)) == (images, 3)  # more are generated
+    assert not rest.image_keys() & off.image_keys()
+
+
 def test_batches_are_the_rendered_scenes():
     images = raptor.load_images("scenes:test", OWN, images=10, batch_size=4)
     batches = list(images)

@@ -120,3 +120,26 @@ def test_a_run_of_another_teacher_is_not_resumed(tmp_path):
     layout = LaunchOptions(gradient_accumulation_steps=2)
     with pytest.raises(ResumeError, match="was started with launch"):
         train_surrogate(teacher, scenes(teacher), Phases((2, 2)), plan(), out=tmp_path, resume=True, launch=layout)
+
+
+def test_training_never_returns_what_is_worse_than_its_start(caplog):
+    """As many blocks as layers are exact before training; steps can only add noise."""
+    teacher = small_teacher()
+    recipe = raptor.distillation_named("default", steps=4, batch_size=4)
+    kept = train_surrogate(teacher, scenes(teacher), Phases((1, 1, 1, 1)), recipe)
+    pixels = next(iter(scenes(teacher))).pixels
+    with torch.no_grad():
+        own, truth = (raptor.rollout(flow, flow.embed(pixels)).states for flow in (kept, teacher))
+    torch.testing.assert_close(own, truth)
+    found = kept.record["validation"]
+    assert (found["kept"], found["images"]) == ("start", 2)
+    assert found["end"] > found["start"]
+    assert "worse" in caplog.text
+
+
+def test_an_improvement_is_kept():
+    teacher = small_teacher()
+    recipe = raptor.distillation_named("default", steps=30, batch_size=8)
+    found = train_surrogate(teacher, scenes(teacher), Phases((2, 2)), recipe).record["validation"]
+    assert found["kept"] == "end"
+    assert found["end"] < found["start"]

@@ -210,3 +210,16 @@ def test_from_the_command_line(call, tmp_path):
     assert "GB of states of 4 images" in err
     assert json.loads(out)["phases"] == "6-6"
     assert np.load(tmp_path / "kept" / "raptor-states-00000.npy").shape == (4, 13, 69, 128)
+
+
+def test_states_that_are_split_off_are_not_trained_on(tmp_path):
+    teacher = small_teacher()
+    cache = open_states(tmp_path, teacher, scenes(teacher), lambda text: None)
+    rest, off = cache.split_off(5)
+    assert sorted([*rest.indices, *off.indices]) == list(range(IMAGES))
+    assert (len(rest), len(off)) == (IMAGES - 5, 5)
+    assert torch.equal(
+        torch.cat(list(off)), torch.stack([torch.from_numpy(cache[int(i)]).float() for i in off.indices])
+    )
+    seen = {float(one.sum()) for _, batch in zip(range(20), rest.shuffled(0, 4, 0), strict=False) for one in batch}
+    assert not seen & {float(one.sum()) for batch in off for one in batch}

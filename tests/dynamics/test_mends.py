@@ -84,6 +84,25 @@ def test_small_singular_values_of_cls_count_in_the_entropy_rank():
     assert found["entropy_rank"].mean["cls"][0] == pytest.approx(np.exp(-(shares * np.log(shares)).sum()), rel=1e-3)
 
 
+def test_small_singular_values_of_patches_count_in_the_entropy_rank():
+    """Moments of many tokens are summed in single precision, which keeps singular values down to 5e-4 of the largest."""
+    layout, n, width = TokenLayout(0, 0, (8, 8)), 16, 32
+    generator = torch.Generator().manual_seed(0)
+    turn = torch.linalg.qr(torch.randn(width, width, generator=generator, dtype=torch.float64))[0]
+    rows = torch.randn(n * 64, width, generator=generator, dtype=torch.float64)
+    updates = rows * torch.logspace(-2, -5, width, dtype=torch.float64) @ turn
+    before = torch.zeros(n, 64, width)
+    before[..., 0] = 1
+    after = torch.nn.functional.normalize(before.double() + updates.unflatten(0, (n, 64)), dim=-1).float()
+    measure = UpdateRanks()
+    measure.update(StateBatch([before, after], layout))
+    exact = np.linalg.svd((after - before).flatten(0, 1).double().numpy(), compute_uv=False)
+    shares = exact / exact.sum()
+    assert exact[-2] / exact[0] < 2e-3  # a cut-off at the width times the rounding error would lose these
+    expected = np.exp(-(shares * np.log(shares)).sum())
+    assert measure.compute()["entropy_rank"].mean["patch"][0] == pytest.approx(expected, rel=1e-3)
+
+
 def test_centred_ranks_are_those_of_updates_minus_their_mean():
     flow = Scripted(angle=every(0.2), spread={"cls": 0.3, "register": 0.3, "patch": 0.3})
     pixels = pictures(24).double()

@@ -143,6 +143,9 @@ class LoadedImageSet(ImageSet, Protocol):
     def unsharded(self) -> LoadedImageSet:
         """Return the same images without sharding: all of them in this process."""
 
+    def split_off(self, n: int) -> tuple[LoadedImageSet, LoadedImageSet]:
+        """Return images to train on, and n others to validate on. The two have no image in common."""
+
     def sample(self, n: int) -> LoadedImageSet:
         """Return at most n of the images: a random sample that is always the same."""
 

@@ -13,7 +13,7 @@ from raptor.core.batches import Batch
 from raptor.core.preprocessing import Preprocessing
 from raptor.data.decoded_images import DecodedImage, DecodedImages, stacked
 from raptor.data.loader import loaded
-from raptor.data.order import endless
+from raptor.data.order import endless, split_indices
 from raptor.data.records import Records, Subset
 from raptor.data.splits import SPLIT_SEED
 from raptor.errors import DamagedDataError, DataError
@@ -138,6 +138,11 @@ class Images:
             raise DataError(f"{n} images cannot be split into a fit and an evaluation half; use at least 2")
         order, middle = random.Random(SPLIT_SEED).sample(range(n), n), (n + 1) // 2
         return self._part(order[:middle]), self._part(order[middle:])
+
+    def split_off(self, n: int) -> tuple[Images, Images]:
+        """Return the images without n of them, and these n: a random sample that is always the same."""
+        rest, off = split_indices(len(self), n)
+        return self._part(rest), self._part(off)
 
     def sample(self, n: int) -> Images:
         """Return at most n of the images: a random sample that is always the same."""

@@ -31,3 +31,9 @@ def endless(n: int, first_step: int, batch_size: int, seed: int, part: tuple[int
             batch.append(order[place % n])
         yield batch[part[0] :: part[1]]
         position += batch_size
+
+
+def split_indices(total: int, n: int) -> tuple[list[int], list[int]]:
+    """Return the indices of all images but n, and of these n: a random sample that is always the same."""
+    off = set(random.Random(f"split off {n} of {total}").sample(range(total), n))
+    return [one for one in range(total) if one not in off], sorted(off)

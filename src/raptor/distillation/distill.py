@@ -23,6 +23,7 @@ from raptor.distillation.losses import States, StateVariance, TrajectoryLoss, me
 from raptor.distillation.options import DistillOptions
 from raptor.distillation.recipes import Distillation
 from raptor.distillation.stage_losses import blockwise_loss, end_to_end_loss
+from raptor.distillation.validation import Validation, split_off
 from raptor.models.surrogate import Surrogate, build_surrogate
 from raptor.models.teachers.teacher import Teacher
 from raptor.models.weights import fingerprint
@@ -57,6 +58,9 @@ def distill(
     progress: ProgressLike = True,
 ) -> Surrogate:
     """Train a surrogate of a teacher.
+
+    Some of the images are split off for validation. If the surrogate is worse on them after training than before, its
+    weights before training are returned, and a note says so.
 
     Ctrl-C stops the training after the current step: the surrogate is returned as far as it got, and
     `record["unfinished"]` says where it stopped. With `out`, `resume=True` continues it.
@@ -155,13 +159,17 @@ def train_surrogate(
         "cached": cache is not None,
         **(extra_config or {}),
     }
+    truth_of = partial(_truth, teacher)
+    source, held_out = split_off(images.unsharded() if cache is None else cache, recipe)
+    loss = TrajectoryLoss(recipe.end_to_end_weights)
+    validation = Validation(surrogate, held_out, truth_of, loss, variance)
     seconds, unfinished, before = 0.0, None, 0
     steps = recipe.blockwise.steps + recipe.end_to_end.steps
     with Progress.of(progress).bar(steps, f"distill {phases}", "step", recipe.blockwise.batch_size) as bar:
-        for name, objective, training, blockwise in _stages(surrogate, recipe, variance):
+        for name, objective, training, blockwise in _stages(surrogate, recipe, truth_of, variance):
 
             def batches(first: int, size: int, part: Part, seed: int = training.seed) -> Iterator[Batch | States]:
-                return (cache or images).shuffled(first, size, seed, part)
+                return source.shuffled(first, size, seed, part)
 
             def on_step(step: int, loss: float, name: str = name, before: int = before) -> None:
                 bar.move(before + step, f"distill {phases}, {name}", loss)
@@ -190,22 +198,21 @@ def train_surrogate(
     if unfinished is not None:
         surrogate.record["unfinished"] = unfinished
         note(f"interrupted at step {unfinished['step']} of {unfinished['stage']}: the surrogate is unfinished")
+    else:
+        surrogate.record["validation"] = validation.keep_better()
     return surrogate.eval()
 
 
 def _stages(
-    surrogate: Surrogate, chosen: Distillation, variance: StateVariance | None
+    surrogate: Surrogate,
+    chosen: Distillation,
+    truth_of: Callable[[Batch | States], States],
+    variance: StateVariance | None,
 ) -> list[tuple[str, Objective, TrainConfig, bool]]:
     """Return both stages: directory, objective, optimisation, and whether it is the blockwise stage."""
     teacher, raptor = surrogate.teacher, surrogate.raptor
     losses = [TrajectoryLoss()] * (raptor.phases.k - 1) + [TrajectoryLoss(chosen.last_weights)]
     end_to_end = TrajectoryLoss(chosen.end_to_end_weights)
-
-    def truth_of(batch: Batch | States) -> States:
-        if isinstance(batch, Tensor):
-            return batch.to(next(teacher.module.parameters()))  # its device and precision
-        with torch.no_grad():
-            return rollout(teacher, teacher.embed(batch.pixels.to(teacher.device))).states
 
     def stage_1(batch: Batch | States, step: int) -> tuple[Tensor, dict[str, Tensor]]:
         forcing = annealed(step, chosen.blockwise.steps, chosen.forcing, chosen.forcing_share)
@@ -215,3 +222,11 @@ def _stages(
         return end_to_end_loss(raptor, truth_of(batch), teacher.layout, end_to_end, variance), {}
 
     return [(STAGES[0], stage_1, chosen.blockwise, True), (STAGES[1], stage_2, chosen.end_to_end, False)]
+
+
+def _truth(teacher: Teacher, batch: Batch | States) -> States:
+    """Return the teacher's states of a batch: computed without gradients, or as they were cached."""
+    if isinstance(batch, Tensor):
+        return batch.to(next(teacher.module.parameters()))  # its device and precision
+    with torch.no_grad():
+        return rollout(teacher, teacher.embed(batch.pixels.to(teacher.device))).states

@@ -98,6 +98,10 @@ class Tracked:
         """Return the same images without sharding: all of them in this process."""
         return self._of(self.images.unsharded())
 
+    def split_off(self, n: int) -> tuple[LoadedImageSet, LoadedImageSet]:
+        """Return the images without n of them, and these n, both without a progress bar."""
+        return self.images.split_off(n)
+
     def sample(self, n: int) -> LoadedImageSet:
         """Return at most n of the images, without a progress bar."""
         return self.images.sample(n)

@@ -79,6 +79,10 @@ class SceneImages:
         middle = (self.n + 1) // 2
         return self._part(0, middle), self._part(middle, self.n - middle)
 
+    def split_off(self, n: int) -> tuple[SceneImages, SceneImages]:
+        """Return the images, and n more: scenes are generated, so nothing has to be taken from them."""
+        return self, self._part(self.n, n)
+
     def _part(self, start: int, n: int) -> SceneImages:
         return SceneImages(self.preprocessing, self.split, n, self.batch_size, self.first + start, self.process_group)
 
@@ -123,7 +127,8 @@ class SceneImages:
         self, first_step: int, batch_size: int, seed: int, part: tuple[int, int] = (0, 1)
     ) -> Iterator[Batch]:
         """Yield training batches indefinitely, starting at a step, in a new order in each epoch."""
-        return (self.batch(np.array(indices)) for indices in endless(len(self), first_step, batch_size, seed, part))
+        steps = endless(len(self), first_step, batch_size, seed, part)
+        return (self.batch(self.first + np.array(indices)) for indices in steps)
 
     def batch(self, indices: np.ndarray) -> Batch:
         """Return the scenes with these indices."""
