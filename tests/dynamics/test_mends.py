@@ -85,7 +85,7 @@ def test_small_singular_values_of_cls_count_in_the_entropy_rank():
 
 
 def test_small_singular_values_of_patches_count_in_the_entropy_rank():
-    """Moments of many tokens are summed in single precision, which keeps singular values down to 5e-4 of the largest."""
+    """Moments of many tokens are summed in single precision, which keeps values down to 5e-4 of the largest."""
     layout, n, width = TokenLayout(0, 0, (8, 8)), 16, 32
     generator = torch.Generator().manual_seed(0)
     turn = torch.linalg.qr(torch.randn(width, width, generator=generator, dtype=torch.float64))[0]

@@ -42,6 +42,22 @@ def walk(rng, speeds):
     return np.stack(x, axis=1)
 
 
+def turned(rng, x, angle):
+    """Turn states by an angle, each in a random direction."""
+    other = rng.normal(size=x.shape)
+    other = unit(other - (other * x).sum(axis=-1, keepdims=True) * x)
+    return np.cos(angle) * x + np.sin(angle) * other
+
+
+def drifting_phases(rng, lengths, speed, jump):
+    """A random walk inside phases, of `speed` radians a layer, and jumps of `jump` radians between them."""
+    x = [unit(rng.normal(size=(IMAGES, WIDTH)))]
+    firsts = set(np.cumsum(lengths).tolist())
+    for layer in range(1, sum(lengths)):
+        x.append(turned(rng, x[-1], jump if layer in firsts else speed))
+    return np.stack(x, axis=1)
+
+
 def random_lengths(rng, layers, k, least):
     cuts = np.sort(rng.integers(0, layers - k * least + 1, k - 1))
     return tuple((np.diff(np.concatenate([[0], cuts, [layers - k * least]])) + least).tolist())
