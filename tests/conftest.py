@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+import jaxtyping
 import pytest
 import torch
 from hypothesis import settings
@@ -31,6 +32,17 @@ for _signature in (
 ):
     if not hasattr(torch.ops.torchvision, _signature.partition("(")[0]):
         TORCHVISION.define(_signature)
+
+
+# Shapes and types are checked on every call, which takes as long as the calls themselves. These folders test something
+# else, with code whose shapes the tests of its own package check.
+UNCHECKED = {"benchmarks", "cli", "docs", "faults", "golden", "hostile", "pipeline", "reporting", "studies"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Turn the checks of shapes on or off, before the fixtures of a test run."""
+    jaxtyping.config.update("jaxtyping_disable", bool(UNCHECKED & set(item.path.parts)))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -124,10 +124,14 @@ def _result(tmp_path):
     return raptor.read_result(tmp_path / "run")
 
 
-def main():
+EXPENSIVE = ("fidelity", "export", "save a surrogate")  # in the long suite
+
+
+def main(names):
     """Make every call twice, and print what each changed: imports of the first may add loggers and filters."""
     import_transformers()
-    for name, call in CALLS.items():
+    for name in names:
+        call = CALLS[name]
         for turn in ("first", "second"):
             with tempfile.TemporaryDirectory() as folder:
                 before = state()
@@ -135,10 +139,9 @@ def main():
                 print(json.dumps([name, turn, sorted(changed(before))]))
 
 
-@pytest.fixture(scope="module")
-def changes():
-    """Run the calls in a process without beartype, which draws from `random` itself."""
-    code = "import sys, test_global_state; test_global_state.main()"
+def changes(names):
+    """Run calls in a process without beartype, which draws from `random` itself; return what each changed."""
+    code = f"import sys, test_global_state; test_global_state.main({names!r})"
     path = os.pathsep.join([*sys.path, *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -152,10 +155,25 @@ def changes():
     return {(name, turn): found for name, turn, found in lines}
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_a_library_call_changes_nothing(name, changes):
-    assert set(changes[name, "first"]) <= {"logger levels", "warning filters"}
-    assert changes[name, "second"] == []
+@pytest.fixture(scope="module")
+def cheap():
+    return changes([name for name in CALLS if name not in EXPENSIVE])
+
+
+def check(found, name):
+    assert set(found[name, "first"]) <= {"logger levels", "warning filters"}
+    assert found[name, "second"] == []
+
+
+@pytest.mark.parametrize("name", [name for name in CALLS if name not in EXPENSIVE])
+def test_a_library_call_changes_nothing(name, cheap):
+    check(cheap, name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", EXPENSIVE)
+def test_an_expensive_library_call_changes_nothing(name):
+    check(changes([name]), name)
 
 
 def test_a_change_is_found(monkeypatch):

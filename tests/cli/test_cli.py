@@ -53,6 +53,7 @@ def test_inspect_prints_one_json_object_with_the_promised_keys(call, model):
     assert result["tokens"] == {"cls": 1, "register": 4, "patch": 16}
 
 
+@pytest.mark.pictures
 def test_inspect_with_data_measures_norms_and_writes_a_run(call, model, photos, tmp_path):
     code, out, _ = call("inspect", model, "--data", photos, "--json", "--out", tmp_path / "run", "--seed", "3")
     result = json.loads(out)

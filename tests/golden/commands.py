@@ -19,8 +19,6 @@ from unittest import mock
 
 from filelock import FileLock
 
-from drawn import real_pictures
-
 HERE = Path(__file__).parent
 MATRIX = HERE.parent / "data" / "dinov2b_reg_cosine_distance.csv"
 WIDTH = "120"  # columns of the terminal
@@ -189,8 +187,7 @@ def done(name: str, root: Path) -> Done:
                 (root / command.out).parent.mkdir(exist_ok=True)
             options = ("--json",) if command.as_json else ()
             out = () if command.out == "" else ("--out", command.out or name)
-            with real_pictures() if name == "run" else contextlib.nullcontext():
-                code, said, err = call(root, *command.arguments, *out, *options)
+            code, said, err = call(root, *command.arguments, *out, *options)
             if code:
                 raise AssertionError(f"{name} ended with exit code {code}: {err}")
             partial = printed.with_suffix(".partial")

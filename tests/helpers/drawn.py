@@ -1,6 +1,7 @@
 """Pictures of figures in tests. Rendering one takes half a second, so most tests write stand-ins.
 
-The golden `run` draws every figure of the pipeline for real, and so do tests with the mark `pictures`.
+`tests/reporting/test_pictures.py` renders the figures of the whole pipeline, and tests with the mark `pictures` render
+theirs.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import pytest
 from pictures import encoded
 
 MODULES = ("raptor.render.charts", "raptor.reporting.write")
-REAL = []  # the function that renders, once it was replaced
 
 
 def _stand_in(spec):
@@ -27,22 +27,11 @@ def _drawing(function):
         yield
 
 
-def real_pictures():
-    """Render within this context, also in a test that has stand-ins."""
-    from raptor.render.charts import pictures
-
-    return _drawing(REAL[0] if REAL else pictures)
-
-
 @pytest.fixture(autouse=True)
 def stand_in_pictures(request):
     """Write stand-ins in place of pictures, unless the test has the mark `pictures`."""
     if "pictures" in request.keywords:
         yield
         return
-    from raptor.render.charts import pictures
-
-    if not REAL:
-        REAL.append(pictures)
     with _drawing(_stand_in):
         yield

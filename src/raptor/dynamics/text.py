@@ -82,7 +82,7 @@ def by_layer(result: DynamicsResult, group: str, images: int) -> Table:
 
 def verdict(claim: Claim) -> str:
     """Return the verdict on a claim in words."""
-    return f"{HELD[claim.held]}, not beyond its null" if claim.beyond_null is False else HELD[claim.held]
+    return f"{HELD[claim.held]}, but its null does too" if claim.beyond_null is False else HELD[claim.held]
 
 
 def claims(result: DynamicsResult) -> Table:
@@ -105,6 +105,17 @@ def page_claims(record: Record[DynamicsResult]) -> Table:
     table = claims(record.result)
     rows = tuple((*row, one.evidence) for row, one in zip(table.rows, record.result.claims, strict=True))
     return Table(table.title, (*table.columns, "evidence"), rows)
+
+
+@page_sentences("dynamics", "dynamics")
+def how_judged(record: Record[DynamicsResult]) -> list[str]:
+    """Return how to read the table of claims."""
+    return [
+        "The table tests each claim of the paper. A claim holds if the whole 95% interval of its effect is at least "
+        "the smallest effect of interest. The null is the effect that a trivial reason gives, such as the same updates "
+        "in random directions; p is the probability of such an effect under the null, corrected for the number of "
+        "claims. docs/claims.md has the effect, the smallest effect and the null of each claim."
+    ]
 
 
 @page_sentences("dynamics", "refuted")

@@ -24,13 +24,15 @@ class InterveneOptions:
     most: Annotated[
         int,
         Option(
-            "Maximum number of changes to test per kind of change (such as "
-            "replacing two layers), chosen at random: up to "
-            "this many within phases, and up to this many across phases.",
+            "For each kind of change, such as replacing two layers, test at most this many random changes within "
+            "phases and as many across phases.",
             min=1,
         ),
     ] = 8
     matrix_images: Annotated[
         int,
-        Option("Number of images for the matrices of single layers (all pairs); 0 leaves the matrices out.", min=0),
+        Option(
+            "Number of images on which every layer is replaced by every other layer, and skipped; 0 leaves this out.",
+            min=0,
+        ),
     ] = 64

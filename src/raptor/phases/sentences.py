@@ -67,5 +67,8 @@ def agreement_sentences(agreement: Agreement, k: int) -> list[str]:
     apart = {name: shift for name, shift in agreement.largest_shift.items() if shift}
     if not apart:
         return [f"With k = {k}, all token groups have the same boundaries."]
-    shifts = [f"{shift} layer{'s' * (shift > 1)} ({name} tokens alone)" for name, shift in apart.items()]
-    return [f"With k = {k}, one token group alone gives boundaries that differ by at most {' or '.join(shifts)}."]
+    shifts = [f"{shift} layer{'s' * (shift > 1)} with {name} tokens" for name, shift in apart.items()]
+    return [
+        f"With k = {k}, the boundaries from one token group alone differ from these boundaries by at most "
+        f"{', and by at most '.join(shifts)}."
+    ]

@@ -76,7 +76,7 @@ def run_pipeline(
     """Run the pipeline in `run_options.out`; return its record. The parameters are those of `run`."""
     out = run_options.out
     if options.preset not in PRESETS:
-        raise OptionError(f"a preset is {', '.join(PRESETS)}, not {options.preset!r}")
+        raise OptionError(f"preset {options.preset!r} is none of {', '.join(PRESETS)}")
     if out is None:
         raise OptionError("run needs --out DIR, where each stage writes its result")
     data = data_for(model, data, "the pipeline needs images")

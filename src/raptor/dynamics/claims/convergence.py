@@ -47,7 +47,10 @@ def s_shaped(evidence: Evidence) -> Finding:
     effects = {group: float(s_shape({group: curve})) for group, curve in value.items()}
     null, p, least = evidence.rotation_p("s-shape")
     shown = listed(effects.items(), ".2f")
-    text = f"share of the rise of gamma in the middle third minus the larger of the other two: {shown}"
+    text = (
+        "share of the rise of gamma that lies in the middle third of the layers, minus the larger of the shares in the "
+        f"first and in the last third (above 0 for an S-shape): {shown}"
+    )
     return Finding(text, bootstrapped(s_shape(value), s_shape(draws), evidence.n), null, p, least)
 
 
@@ -83,12 +86,11 @@ def basins(evidence: Evidence) -> Finding:
     value, draws = found.slopes.mean(), found.slopes.resample(seed=evidence.seed)
     effect, drawn = (slopes[..., late].mean(dim=-1) - slopes[..., -1] for slopes in (value, draws))
     p, least = above_share(drawn, 0.0)
-    by_layer = [(str(layer), slope) for layer, slope in zip(found.layers, value.tolist(), strict=True)]
-    text = (
-        f"slope at equal shares of two images by the layer at which they are mixed: {listed(by_layer, '.2f')} "
-        f"({found.slopes.n} pairs)"
+    by_layer = ", ".join(
+        f"{slope:.2f} at layer {layer}" for layer, slope in zip(found.layers, value.tolist(), strict=True)
     )
+    text = f"slope of mixtures of two images, by the layer at which they are mixed: {by_layer} ({found.slopes.n} pairs)"
     if found.third.n:
         shares = found.third.mean()
-        text += f"; a third class is nearest for {float(shares[late].mean()):.0%} of equal mixtures"
+        text += f"; a third class is nearest for {float(shares[late].mean()):.0%} of the equal mixtures"
     return Finding(text, bootstrapped(effect, drawn, found.slopes.n), 0.0, p, least)

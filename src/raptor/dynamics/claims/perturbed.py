@@ -11,7 +11,7 @@ from raptor.dynamics.claims.evidence import Evidence, above_share, bootstrapped,
 from raptor.dynamics.claims.statistics import Number, smallest, thirds
 from raptor.dynamics.perturbations.sensitivity import SHOWN
 
-CARRIED = "a perturbation that is carried along unchanged: its angle shrinks as the norm of the state grows"
+CARRIED = "a perturbation that every layer leaves unchanged: its angle shrinks as the norm of the state grows"
 Ratios = Float[Tensor, "... _"]
 
 
@@ -30,21 +30,22 @@ def corrected(ratios: dict[str, Ratios]) -> Number:
 
 @rule(
     "self-correction", "perturbed trajectories bend back", figure="correction", smallest_effect=0.05, null=CARRIED,
-    statistic="minus the mean log ratio of the final angle to that of a carried perturbation, over perturbed layers "
-    "from 1, in the group where it is smallest",
+    statistic="minus the mean log ratio of the final angle to that of an unchanged perturbation, over perturbations at "
+    "layer 1 and later, in the group where it is smallest",
 )  # fmt: skip
 def bends_back(evidence: Evidence) -> Finding:
     """Compare final angles with those of carried perturbations."""
     found = {group: _log_ratios(evidence, group) for group in evidence.norms}
     if min(len(value) for value, _ in found.values()) < 1:
-        return cannot("the model has too few layers to perturb")
+        return cannot("no layer from 1 on was perturbed")
     value, draws = ({group: pair[i] for group, pair in found.items()} for i in range(2))
     ratios = {group: float(values.mean().exp()) for group, values in value.items()}
     effect, drawn = corrected(value), corrected(draws)
     p, least = above_share(drawn, 0.0)
     text = (
-        f"angle at the last layer after a perturbation of {SHOWN:.0%}, over that of a carried perturbation (geometric "
-        f"mean over the perturbed layers from 1; below 1 the layers correct): {listed(ratios.items(), '.2f')}"
+        f"angle at the last layer after a perturbation of {SHOWN:.0%}, divided by the angle if every layer left the "
+        "perturbation unchanged (a ratio below 1 means that layers correct it; geometric mean over perturbations at "
+        f"layer 1 and later): {listed(ratios.items(), '.2f')}"
     )
     return Finding(text, bootstrapped(effect, drawn, evidence.perturbed.n), 0.0, p, least)
 
@@ -61,8 +62,8 @@ def sensitivity_pattern(patch: Ratios, cls: Ratios) -> Number:
 @rule(
     "sensitivity", "the later a perturbation, the less it changes patches, and the more it changes cls",
     figure="sensitivity", smallest_effect=0.1, null=CARRIED,
-    statistic="smaller of two changes of the log ratio of the final angle to that of a carried perturbation: its fall "
-    "over depth for patches (line by least squares), its rise from the middle to the last third for cls",
+    statistic="smaller of two changes of the log ratio of the final angle to that of an unchanged perturbation: its "
+    "fall over depth for patches (line by least squares), its rise from the middle to the last third for cls",
 )  # fmt: skip
 def later(evidence: Evidence) -> Finding:
     """Compare trends of sensitivity over the perturbed layer."""
@@ -70,13 +71,13 @@ def later(evidence: Evidence) -> Finding:
         return cannot("the model has no cls token")
     (patch, patches), (cls, many_cls) = (_log_ratios(evidence, group) for group in ("patch", "cls"))
     if min(len(patch), len(cls)) < 3:
-        return cannot("the model has too few layers to perturb")
+        return cannot("fewer than three layers from 1 on were perturbed")
     effect, draws = sensitivity_pattern(patch, cls), sensitivity_pattern(patches, many_cls)
     p, least = above_share(draws, 0.0)
     _, middle, late = thirds(cls)
     text = (
-        "final angle over that of a carried perturbation, by perturbed layer from 1: patch "
-        f"{float(patch[0].exp()):.2f} to {float(patch[-1].exp()):.2f}; cls {float(middle.exp()):.2f} in the middle and "
-        f"{float(late.exp()):.2f} in the last third"
+        "angle at the last layer, divided by the angle if every layer left the perturbation unchanged: patches "
+        f"{float(patch[0].exp()):.2f} for the first perturbed layer and {float(patch[-1].exp()):.2f} for the last; cls "
+        f"{float(middle.exp()):.2f} for the middle third of the layers and {float(late.exp()):.2f} for the last third"
     )
     return Finding(text, bootstrapped(effect, draws, evidence.perturbed.n), 0.0, p, least)

@@ -91,7 +91,10 @@ def disc(evidence: Evidence) -> Finding:
     """Count eigenvalues in the disc and near the positive real axis."""
     radii = {group: modes.spectral_radius for group, modes in evidence.modes.items()}
     shares = {group: float(inside({group: own})) for group, own in spectra_of(evidence.modes).items()}
-    text = f"spectral radius: {listed(radii.items())}; share of eigenvalues there: {listed(shares.items(), '.0%')}"
+    text = (
+        f"spectral radius: {listed(radii.items())}; share of eigenvalues in the unit disc and within pi/8 of the "
+        f"positive real axis: {listed(shares.items(), '.0%')}"
+    )
     return _finding(evidence, "disc", text)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from raptor.dynamics.claims.claim import Finding, rule
@@ -45,16 +47,22 @@ def late_cls(evidence: Evidence) -> Finding:
 
 def _quieter(speed: Curves, squares: Curves, first: int) -> Number:
     """Return the least log ratio of speed, and of its standard deviation, of another group to registers."""
-    mean = {group: curve[..., first:].mean(dim=-1) for group, curve in speed.items()}
-    variance = {group: (squares[group] - speed[group].square()).clamp(min=1e-24) for group in speed}
-    spread = {group: curve[..., first:].mean(dim=-1).sqrt() for group, curve in variance.items()}
     return smallest(
         [
             (measure[group] / measure["register"]).log()
-            for measure in (mean, spread)
-            for group in mean
+            for measure in _mean_and_spread(speed, squares, first)
+            for group in measure
             if group != "register"
         ]
+    )
+
+
+def _mean_and_spread(speed: Curves, squares: Curves, first: int) -> tuple[dict[str, Number], dict[str, Number]]:
+    """Return the mean of speed over the steps from `first` on, and its standard deviation over tokens and images."""
+    variance = {group: (squares[group] - speed[group].square()).clamp(min=1e-24) for group in speed}
+    return (
+        {group: curve[..., first:].mean(dim=-1) for group, curve in speed.items()},
+        {group: curve[..., first:].mean(dim=-1).sqrt() for group, curve in variance.items()},
     )
 
 
@@ -87,8 +95,14 @@ def registers(evidence: Evidence) -> Finding:
     )
     # Beyond the null by at least the smallest effect of interest: equal updates are never exactly equal.
     p, least = above_share(draws - many_expected, SMALLER)
-    means = {group: float(curve[first:].mean()) for group, curve in speed.items()}
-    text = f"mean speed without the first third of the steps, in radians: {listed(means.items())}"
+    means, spreads = (
+        {group: float(one) for group, one in part.items()} for part in _mean_and_spread(speed, squares, first)
+    )
+    text = (
+        f"mean speed in radians, without the first third of the steps: {listed(means.items())}; its standard "
+        f"deviation: {listed(spreads.items())}. The claim needs both to be at least {1 - math.exp(-SMALLER):.0%} "
+        "smaller for registers"
+    )
     return Finding(text, bootstrapped(effect, draws, evidence.n), float(expected), p, least)
 
 
@@ -105,13 +119,13 @@ def steady(evidence: Evidence) -> Finding:
         return cannot("there is one phase, or no other token group to take boundaries from")
     value = torch.tensor(found.explained - found.expected, dtype=torch.float64)
     source = (
-        "boundaries come from another token group"
+        "found in another token group"
         if found.guarded
-        else "boundaries may come from the same tokens, so that the test is circular"
+        else "perhaps found in the same tokens, which makes the test circular"
     )
     text = (
-        f"phases explain {found.explained:.0%} of the variance of speed over steps; other placements explain "
-        f"{found.expected:.0%} on average ({source})"
+        f"boundaries between phases, {source}, explain {found.explained:.0%} of the variance of speed over steps; as "
+        f"many boundaries in other places explain {found.expected:.0%} on average"
     )
     effect = bootstrapped(value, draws - found.expected, evidence.n)
     if not found.guarded or evidence.rotation_measured["phases"].isnan().any():
@@ -119,5 +133,5 @@ def steady(evidence: Evidence) -> Finding:
     # Beyond both nulls: the larger p-value counts.
     drift, p, least = evidence.rotation_p("phases")
     upper = max(found.upper, float(evidence.rotation_draws["phases"].quantile(0.95)))
-    text += f"; trajectories with the same updates in random directions have {drift:.0%} explained"
+    text += f"; for trajectories with the same updates in random directions, boundaries explain {drift:.0%}"
     return Finding(text, effect, 0.0, max(p, found.p), max(least, found.smallest), upper - found.expected)

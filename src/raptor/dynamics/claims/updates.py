@@ -29,8 +29,8 @@ def rank_falls(evidence: Evidence) -> Finding:
     test = later_is_larger(value.flip(0), steps // 3, steps // 3, log_ratio)
     plain = thirds(curves["stable_rank"][:steps])
     text = (
-        f"centred stable rank of patch updates, mean over a third of the steps: {float(first):.2f} first and "
-        f"{float(last):.2f} last (not centred {float(plain[0]):.2f} and {float(plain[2]):.2f})"
+        f"centred stable rank of patch updates: {float(first):.2f} on average over the first third of the steps, "
+        f"{float(last):.2f} over the last third (not centred: {float(plain[0]):.2f} and {float(plain[2]):.2f})"
     )
     return Finding.permuted(text, effect, test)
 

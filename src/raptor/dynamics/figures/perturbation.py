@@ -17,8 +17,9 @@ PANEL = 240  # pixels
     "dynamics",
     "correction",
     "dynamics",
-    "Angle between the perturbed and the unperturbed trajectory (lines), and of a perturbation that is carried along "
-    "unchanged (dashed): its angle falls too, because norms grow. Below its dashed line, a trajectory bends back.",
+    "Solid: angle between the perturbed and the unperturbed trajectory. Dashed: the same angle if every layer left the "
+    "perturbation unchanged; it falls because norms grow. A solid line below its dashed line means that the trajectory "
+    "bends back.",
     "Figure 8, left",
     wide=True,
 )
@@ -59,8 +60,8 @@ def correction(result: DynamicsResult, name: str) -> Figure | None:
     "dynamics",
     "sensitivity",
     "dynamics",
-    "Change of the last layer after a perturbation of an earlier layer. Dashed: of a perturbation that is carried "
-    "along unchanged.",
+    "Change of the last layer after a perturbation of an earlier layer. Dashed: the same change if every layer left "
+    "the perturbation unchanged.",
     "Figure 8, right",
 )
 def sensitivity(result: DynamicsResult, name: str) -> Figure:
@@ -97,9 +98,10 @@ def sensitivity(result: DynamicsResult, name: str) -> Figure:
     "dynamics",
     "mixing",
     "dynamics",
-    "Two images are mixed at a layer, and the mixture runs on to the last layer. The slope says how fast its end moves "
-    "from one image's end to the other's when their shares are equal: 1 for a linear map, more where two basins meet. "
-    "At the last layer only the normalisation of directions acts.",
+    "Two images are mixed at a layer, and the mixture runs on to the last layer. Where both images have equal shares, "
+    "the slope is the rate at which the last state of the mixture moves from that of one image to that of the other: 1 "
+    "for a linear map, more where two basins meet. A mixture at the last layer passes through no layer, so its slope "
+    "is what normalising directions gives alone.",
 )
 def mixing(result: DynamicsResult, name: str) -> Figure | None:
     """Draw the slope at equal shares by the layer at which images are mixed."""

@@ -33,8 +33,8 @@ def speed(result: DynamicsResult, name: str) -> Figure:
     "dynamics",
     "ranks",
     "dynamics",
-    "Effective rank of the updates (the change of token directions in one layer). Centred: of the updates minus their "
-    "mean over tokens and images.",
+    "Effective rank of the updates (the change of token directions in one layer). The centred rank is that of the "
+    "updates minus their mean over tokens and images.",
     "Figure 10",
     wide=True,
 )

@@ -1,0 +1,40 @@
+"""Every figure of the pipeline can be rendered as svg, pdf and png. Other tests write stand-ins for pictures."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from PIL import Image
+
+from raptor.render.charts import SPEC, pictures
+
+SHORT = (
+    "phases",
+    "dynamics",
+    "fidelity-1",
+)  # of the others, the long suite renders the first figure and all later ones
+
+
+def rendered(spec):
+    found = pictures(spec.read_text())
+    assert found["svg"].startswith(b"<svg")
+    assert found["pdf"].startswith(b"%PDF")
+    picture = Image.open(io.BytesIO(found["png"])).convert("L")
+    assert min(picture.size) > 100
+    assert len(set(picture.tobytes())) > 10, spec  # it shows something
+
+
+@pytest.mark.pictures
+@pytest.mark.parametrize("stage", SHORT)
+def test_one_figure_of_a_stage(demo_run, stage):
+    rendered(min((demo_run / stage / "figures").glob(f"*.{SPEC}")))
+
+
+@pytest.mark.long
+@pytest.mark.pictures
+def test_every_figure(demo_run):
+    specs = sorted(demo_run.glob(f"*/figures/*.{SPEC}"))
+    assert len(specs) > 20
+    for spec in specs:
+        rendered(spec)
