@@ -270,8 +270,8 @@ def _teacher() -> str:
             f"of training on one core, shared with other work. raptor classifies its structure as "
             f"{_shown(depth['verdict'])}: on held-out images, four blocks leave an error of "
             f"{left['blocks']['4']['held_out']:.3f} in the similarity and a non-uniform drift leaves "
-            f"{left['paced_drift']['held_out']:.3f} (n = {depth['images']:,}). The useful k is {depth['useful_k']} (by an "
-            "earlier rule, which chose the largest k that is worth adding instead of the elbow), "
+            f"{left['paced_drift']['held_out']:.3f} (n = {depth['images']:,}). The useful k is {depth['useful_k']} (by "
+            "an earlier rule, which chose the largest k that is worth adding instead of the elbow), "
             f"the suggested k is {depth['suggested_k']}. The table uses the teacher's classifier unchanged, "
             "intervals over the same images, and one seed:\n",
             _table(head, map(_surrogate, made)),
