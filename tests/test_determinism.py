@@ -110,7 +110,7 @@ def probes_on(folder, workers, teacher):
 
 
 @pytest.mark.parametrize(
-    "measure", [trained_on, phases_on, dynamics_on, pytest.param(probes_on, marks=pytest.mark.long)]
+    "measure", [trained_on, phases_on, *(pytest.param(one, marks=pytest.mark.long) for one in (dynamics_on, probes_on))]
 )
 def test_whoever_decodes_the_images_the_numbers_are_the_same(photos, teacher, measure):
     more = () if measure is trained_on else (teacher,)

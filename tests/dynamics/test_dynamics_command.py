@@ -99,7 +99,8 @@ def test_a_surrogate_beside_its_teacher_and_another(call, tmp_path):
     assert (tmp_path / "figures" / "against.png").exists()
 
 
-@pytest.mark.parametrize("registers", [pytest.param(0, marks=pytest.mark.long), 2])
+@pytest.mark.long
+@pytest.mark.parametrize("registers", [0, 2])
 def test_a_single_patch_moves_with_no_other(call, tmp_path, registers):
     small = ("--steps", 1, "--batch-size", 4, "--depth", 12, "--width", 16, "--heads", 2, "--registers", registers)
     train = ("train", "--data", "scenes", "--image-size", 32, "--patch-size", 32, "--eval-images", 4, *small)

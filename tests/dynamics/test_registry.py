@@ -27,7 +27,7 @@ from raptor.runtime.rundir import Record, Run
 from vits import pixels
 
 CAPTION = "Angle between the updates of consecutive steps."
-FEW = DynamicsOptions(perturbation_images=2, lyapunov_images=1)
+FEW = DynamicsOptions(perturbation_images=2, lyapunov_images=1, coupling_images=1)
 
 
 @pytest.fixture
@@ -45,15 +45,19 @@ def turning():
     del CURVES["turning"], FIGURES["dynamics", "turning"]
 
 
-@pytest.fixture
-def compared():
-    """Two rotations on the same images."""
+def compare():
+    """Compare two rotations on the same images."""
     flows = {"slow": toy.Rotation([0.1, 0.3, 0.5, 0.7]), "fast": toy.Rotation([0.2, 0.6, 1.0, 1.4])}
-    return lambda: raptor.compare_dynamics(flows, [pixels(32, 32, batch=8).double()], "2-2", FEW)
+    return raptor.compare_dynamics(flows, [pixels(32, 32, batch=8).double()], "2-2", FEW)
 
 
-def test_a_registered_measure_appears_everywhere(turning, compared, tmp_path):
-    result = compared()
+@pytest.fixture(scope="module")
+def compared():
+    return compare()
+
+
+def test_a_registered_measure_appears_everywhere(turning, tmp_path):
+    result = compare()
     # Two chords of a circle meet at half the sum of their arcs.
     assert result.curves["turning"].mean["cls"] == pytest.approx([0.2, 0.4, 0.6], abs=1e-6)
     with Run("dynamics", {"model": "slow"}, tmp_path / "run", 0) as run:
@@ -73,7 +77,7 @@ def test_a_registered_measure_appears_everywhere(turning, compared, tmp_path):
 
 
 def test_results_are_read_back_from_json(compared):
-    result = compared()
+    result = compared
     about = {"model": "slow", "data": None}
     record = Record(1, "dynamics", "0", 0, 8, 4, 1.0, result, damaged=[], figures=[], about=about)
     plain = json.loads(to_json(record))

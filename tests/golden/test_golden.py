@@ -22,7 +22,13 @@ def compare(name, root):
     assert not told, report(f"prose of {name}", told)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in ELSEWHERE])
+LONG = ("export-onnx",)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.long if name in LONG else []) for name in CASES if name not in ELSEWHERE],
+)
 def test_golden(name, golden):
     compare(name, golden)
 

@@ -66,7 +66,7 @@ def test_as_many_tied_blocks_as_layers_are_the_model(name):
         torch.testing.assert_close(states(surrogate, pixels), states(teacher, pixels))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES[:4], *(pytest.param(one, marks=pytest.mark.long) for one in NAMES[4:])])
 def test_training_moves_every_block_and_improves_it(name):
     teacher = load(name)
     images = images_for(teacher, 24)
@@ -106,7 +106,7 @@ def test_a_saved_surrogate_needs_its_teacher_s_code_and_not_its_weights(name, di
 
 
 @pytest.mark.parametrize("name", ["nn.MultiheadAttention", pytest.param("parallel, fused", marks=pytest.mark.long)])
-@pytest.mark.parametrize("form", ["torch-export", "onnx"])
+@pytest.mark.parametrize("form", ["torch-export", pytest.param("onnx", marks=pytest.mark.long)])
 def test_it_can_be_exported(name, form, distilled, tmp_path):
     save_surrogate(distilled(name)[1], tmp_path, "scenes", 0)
     again = raptor.load_model(tmp_path, teacher=strangers.build(name))

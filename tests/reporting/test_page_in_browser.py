@@ -39,7 +39,7 @@ def opened(file, width=1440, scheme="light"):
     ("width", "scheme"),
     [
         (1440, "light"),
-        (900, "dark"),
+        pytest.param(900, "dark", marks=pytest.mark.long),
         pytest.param(1440, "dark", marks=pytest.mark.long),
         pytest.param(900, "light", marks=pytest.mark.long),
     ],

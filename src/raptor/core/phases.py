@@ -88,7 +88,7 @@ class Phases:
     def check_depth(self, depth: int) -> Phases:
         """Return these phases; raise a PhaseError if they do not cover `depth` layers."""
         if self.depth != depth:
-            raise PhaseError(f"phases {self} have {self.depth} layers in total, but the model has {depth}")
+            raise PhaseError(f"phases '{self}' have {self.depth} layers in total, but the model has {depth}")
         return self
 
     def __str__(self) -> str:

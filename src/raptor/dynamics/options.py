@@ -33,6 +33,9 @@ class DynamicsOptions:
     lyapunov_images: Annotated[int, Option("Number of images whose Lyapunov exponents are measured.", min=1)] = 4
     mixing_pairs: Annotated[int, Option("Number of pairs of images whose states are mixed.", min=1)] = 24
     coupling_images: Annotated[
-        int, Option("Number of images whose Jacobians are compared between layers; 0 leaves them out.", min=0)
+        int,
+        Option(
+            "Number of images for which the Jacobians of layers are compared with one another; 0 skips this.", min=0
+        ),
     ] = 2
     seed: int = 0

@@ -82,7 +82,7 @@ def by_layer(result: DynamicsResult, group: str, images: int) -> Table:
 
 def verdict(claim: Claim) -> str:
     """Return the verdict on a claim in words."""
-    return f"{HELD[claim.held]}, but its null does too" if claim.beyond_null is False else HELD[claim.held]
+    return f"{HELD[claim.held]}, not significantly above its null" if claim.beyond_null is False else HELD[claim.held]
 
 
 def claims(result: DynamicsResult) -> Table:
@@ -112,9 +112,10 @@ def how_judged(record: Record[DynamicsResult]) -> list[str]:
     """Return how to read the table of claims."""
     return [
         "The table tests each claim of the paper. A claim holds if the whole 95% interval of its effect is at least "
-        "the smallest effect of interest. The null is the effect that a trivial reason gives, such as the same updates "
-        "in random directions; p is the probability of such an effect under the null, corrected for the number of "
-        "claims. docs/claims.md has the effect, the smallest effect and the null of each claim."
+        "the smallest effect of interest. The null is the mean effect if the claim were true only for a trivial "
+        "reason, for example because any updates of that size, in random directions, have it. p is the probability that "
+        "the null gives an effect at least as large as the measured one, corrected for the number of claims. "
+        "docs/claims.md describes the effect, the smallest effect of interest and the null of each claim."
     ]
 
 

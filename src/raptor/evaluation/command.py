@@ -30,7 +30,8 @@ def fidelity_command(
     ],
     data: Data = None,
     teacher: Annotated[
-        str | None, Option("Teacher of the surrogate, as a MODEL; by default the one that it was distilled from.")
+        str | None,
+        Option("Teacher of the surrogate: any model that raptor loads. By default the one that it was distilled from."),
     ] = None,
     weights: Weights = None,
     *,

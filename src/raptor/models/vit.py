@@ -78,6 +78,8 @@ class ViTConfig:
             raise OptionError(f"width {self.width} is not a multiple of heads {self.heads}")
         if self.width % 4:
             raise OptionError(f"width {self.width} is not a multiple of 4, which the position embedding needs")
+        if self.layer_scale is not None and not isinstance(self.layer_scale, (int, float)):
+            raise OptionError(f"layer_scale {self.layer_scale!r} is not a number")
         if not 0.0 <= self.drop_path < 1.0:
             raise OptionError(f"drop_path {self.drop_path} is not in [0, 1)")
 

@@ -243,7 +243,7 @@ def _result(
         words=[
             partition_sentence(segmentation, bootstrap, n),
             structure_sentence(structure, verdict, phases.k, len(matrix), options.min_length),
-            *agreement_sentences(agreement, phases.k),
+            *agreement_sentences(agreement, phases),
         ],
         matrix=matrix,
         segmentation=segmentation,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from raptor.core.phases import Phases
 from raptor.phases.candidates import BLOCKS, KIND_NAMES, CandidateModel, Structure
 from raptor.phases.choose_k import most_phases
 from raptor.phases.groups import Agreement
@@ -60,15 +61,12 @@ def structure_sentence(structure: Structure, verdict: CandidateModel, k: int, la
     )
 
 
-def agreement_sentences(agreement: Agreement, k: int) -> list[str]:
+def agreement_sentences(agreement: Agreement, phases: Phases) -> list[str]:
     """Return how far the boundaries of token groups agree; nothing where there is one group."""
     if len(agreement.largest_shift) < 2:
         return []
     apart = {name: shift for name, shift in agreement.largest_shift.items() if shift}
     if not apart:
-        return [f"With k = {k}, all token groups have the same boundaries."]
-    shifts = [f"{shift} layer{'s' * (shift > 1)} with {name} tokens" for name, shift in apart.items()]
-    return [
-        f"With k = {k}, the boundaries from one token group alone differ from these boundaries by at most "
-        f"{', and by at most '.join(shifts)}."
-    ]
+        return [f"All token groups have the boundaries of {phases}."]
+    shifts = [f"{shift} layer{'s' * (shift > 1)} for {name} tokens" for name, shift in apart.items()]
+    return [f"Boundaries from one token group alone differ from {phases} by at most {', '.join(shifts)}."]

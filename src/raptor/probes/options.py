@@ -116,7 +116,7 @@ class Table1Options:
         Option(
             (
                 "Numbers of blocks, such as 2,3,4: one surrogate each. By default, the table shows the surrogates in "
-                "--surrogates or, if there are none, the bundled ones."
+                "--surrogates; without --surrogates, those with 2 and 3 blocks."
             ),
             parse=parse_counts,
         ),

@@ -51,6 +51,11 @@ def chart_of(rows: Iterable[Row]) -> Any:
     return alt.Chart(alt.Data(values=tuple(rows)))
 
 
+def spec_of(chart: Any) -> Any:
+    """Return the Vega-Lite specification of a chart, without Altair's check, which is slow: tests render all figures."""
+    return chart.to_dict(validate=False)
+
+
 def draw(run: Run, verb: str, result: Any, name: str, prefix: str = "") -> list[str]:
     """Draw all registered figures of a verb into the run directory; return their paths relative to it.
 
@@ -79,7 +84,7 @@ def save(chart: Any, run: Run, name: str, rows: list[Row] | None = None) -> str:
 
     The files are a png, svg and pdf, the Vega-Lite specification for the page, and a csv file of the rows.
     """
-    spec = to_json(chart.to_dict())  # the renderer reads strict JSON, without NaN
+    spec = to_json(spec_of(chart))  # the renderer reads strict JSON, without NaN
     versions = {**pictures(spec), SPEC: spec.encode()}
     if rows is not None:
         versions["csv"] = table(rows).encode()

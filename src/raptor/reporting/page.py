@@ -15,7 +15,7 @@ from raptor import __version__
 from raptor.core.serialize import to_json, to_plain
 from raptor.errors import OutputError, one_line
 from raptor.film.arrays import ARRAYS, film_data
-from raptor.render.charts import rows_in
+from raptor.render.charts import rows_in, spec_of
 from raptor.render.charts import table as csv_of
 from raptor.render.registry import FIGURES, SENTENCES, TABLES, FigureEntry, PageEntry, figures_of
 from raptor.render.tables import Table
@@ -212,7 +212,7 @@ def page_figures(run: SavedRun, missing: list[str]) -> list[SavedFigure]:
         try:
             figure = None if run.record is None else entry.draw(run.record.result, "")
             if figure is not None:
-                figures.append(SavedFigure(entry.name, json.loads(to_json(figure.chart.to_dict())), None))
+                figures.append(SavedFigure(entry.name, json.loads(to_json(spec_of(figure.chart))), None))
         except Exception as error:  # as above
             missing.append(f"{run.name}: the figure {entry.name} cannot be drawn ({one_line(error)})")
     return figures

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -92,8 +93,13 @@ class Evidence:
 
 
 def bootstrapped(value: Number, draws: Number, n: int) -> Estimate[float] | None:
-    """Return an effect with its bootstrap interval; None where it is not a number."""
-    return None if value.isnan() else Estimate.from_draws(value, draws, n)
+    """Return an effect with its bootstrap interval; None where it is not a number.
+
+    One image has no interval: then nothing is known of how the effect differs between images.
+    """
+    if value.isnan():
+        return None
+    return Estimate.from_draws(value, draws, n) if n > 1 else Estimate(float(value), math.nan, math.nan, n)
 
 
 def jackknifed(value: Number, without: Iterable[Number], n: int) -> Estimate[float] | None:

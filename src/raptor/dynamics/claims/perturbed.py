@@ -37,7 +37,7 @@ def bends_back(evidence: Evidence) -> Finding:
     """Compare final angles with those of carried perturbations."""
     found = {group: _log_ratios(evidence, group) for group in evidence.norms}
     if min(len(value) for value, _ in found.values()) < 1:
-        return cannot("no layer from 1 on was perturbed")
+        return cannot("no layer but layer 0 was perturbed")
     value, draws = ({group: pair[i] for group, pair in found.items()} for i in range(2))
     ratios = {group: float(values.mean().exp()) for group, values in value.items()}
     effect, drawn = corrected(value), corrected(draws)
@@ -71,7 +71,7 @@ def later(evidence: Evidence) -> Finding:
         return cannot("the model has no cls token")
     (patch, patches), (cls, many_cls) = (_log_ratios(evidence, group) for group in ("patch", "cls"))
     if min(len(patch), len(cls)) < 3:
-        return cannot("fewer than three layers from 1 on were perturbed")
+        return cannot("fewer than three layers were perturbed, not counting layer 0")
     effect, draws = sensitivity_pattern(patch, cls), sensitivity_pattern(patches, many_cls)
     p, least = above_share(draws, 0.0)
     _, middle, late = thirds(cls)

@@ -98,10 +98,9 @@ def sensitivity(result: DynamicsResult, name: str) -> Figure:
     "dynamics",
     "mixing",
     "dynamics",
-    "Two images are mixed at a layer, and the mixture runs on to the last layer. Where both images have equal shares, "
-    "the slope is the rate at which the last state of the mixture moves from that of one image to that of the other: 1 "
-    "for a linear map, more where two basins meet. A mixture at the last layer passes through no layer, so its slope "
-    "is what normalising directions gives alone.",
+    "At a layer, two images are mixed in the shares w and 1 - w, and the mixture runs on to the last layer. Shown is "
+    "how fast its last state moves from that of one image to that of the other as w changes, at w = 1/2: 1 for a "
+    "linear map, more where two basins meet. Directions are normalised, which alone gives the value at the last layer.",
 )
 def mixing(result: DynamicsResult, name: str) -> Figure | None:
     """Draw the slope at equal shares by the layer at which images are mixed."""

@@ -33,8 +33,8 @@ def speed(result: DynamicsResult, name: str) -> Figure:
     "dynamics",
     "ranks",
     "dynamics",
-    "Effective rank of the updates (the change of token directions in one layer). The centred rank is that of the "
-    "updates minus their mean over tokens and images.",
+    "Three measures of effective rank (stable rank, entropy rank, participation ratio) of the updates, the changes of "
+    "token directions in one layer. Centred ranks are those of the updates minus their mean over tokens and images.",
     "Figure 10",
     wide=True,
 )
