@@ -113,8 +113,8 @@ def how_judged(record: Record[DynamicsResult]) -> list[str]:
     return [
         "The table tests each claim of the paper. A claim holds if the whole 95% interval of its effect is at least "
         "the smallest effect of interest. The null is the mean effect if the claim were true only for a trivial "
-        "reason, for example because any updates of that size, in random directions, have it. p is the probability that "
-        "the null gives an effect at least as large as the measured one, corrected for the number of claims. "
+        "reason, for example because any updates of that size, in random directions, have it. p is the probability "
+        "that the null gives an effect at least as large as the measured one, corrected for the number of claims. "
         "docs/claims.md describes the effect, the smallest effect of interest and the null of each claim."
     ]
 

@@ -52,7 +52,7 @@ def chart_of(rows: Iterable[Row]) -> Any:
 
 
 def spec_of(chart: Any) -> Any:
-    """Return the Vega-Lite specification of a chart, without Altair's check, which is slow: tests render all figures."""
+    """Return the Vega-Lite specification of a chart. Altair's check is slow and left out: tests render all figures."""
     return chart.to_dict(validate=False)
 
 
