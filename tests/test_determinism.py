@@ -149,7 +149,9 @@ def kept(teacher, images):
     return fidelity(surrogate, images, seed=1)
 
 
-@pytest.mark.parametrize("measure", [similarity, dynamics, pytest.param(kept, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "measure", [similarity, *(pytest.param(one, marks=pytest.mark.long) for one in (dynamics, kept))]
+)
 def test_in_whatever_batches_the_numbers_are_the_same(teacher, measure):
     first, *others = (
         dict(numbers(to_plain(measure(teacher, load_images("scenes", teacher, images=66, batch_size=size)))))

@@ -62,7 +62,7 @@ def test_what_is_not_phases_is_refused(text):
 
 
 def test_phases_of_another_depth_are_refused():
-    with pytest.raises(PhaseError, match=r"7-3-2 have 12 layers.*model has 24"):
+    with pytest.raises(PhaseError, match=r"7-3-2. have 12 layers.*model has 24"):
         Phases.parse("7-3-2").check_depth(24)
 
 

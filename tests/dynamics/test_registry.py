@@ -93,7 +93,7 @@ def test_results_are_read_back_from_json(compared):
 
 
 def test_a_result_without_optional_parts_is_read_back(compared):
-    result = replace(compared(), image_ranks=None, basins=None, phases=None, lyapunov=None, against=None)
+    result = replace(compared, image_ranks=None, basins=None, phases=None, lyapunov=None, against=None)
     plain = json.loads(to_json(result))
     assert "image_ranks_of" not in plain
     assert "beyond" not in plain

@@ -102,7 +102,7 @@ def test_what_does_not_fit_together_is_named():
     teacher = flows()[0]
     with pytest.raises(LayoutError, match="tokens, width and depth"):
         trajectory_fidelity(teacher, raptor.toy.Rotation([0.1] * 4), [images()], PHASES)
-    with pytest.raises(PhaseError, match="2-2 have 4 layers"):
+    with pytest.raises(PhaseError, match=r"2-2.*have 4 layers"):
         trajectory_fidelity(teacher, teacher, [images()], Phases((2, 2)))
     for few in ([], [images(1)]):
         with pytest.raises(DataError, match="at least 2 are needed"):

@@ -117,7 +117,7 @@ def test_rotations_in_closed_form():
 
 def test_accuracy_is_measured_where_there_are_labels():
     teacher = raptor.load_model("scenes")
-    images = raptor.load_images("scenes:test", teacher, images=16, batch_size=16)
+    images = raptor.load_images("scenes:test", teacher, images=8, batch_size=8)
     result = intervene(teacher, images, Phases((5, 5, 2)), InterveneOptions(most=1, matrix_images=0))
     found, own = result.experiments, result.untouched
     assert result.measure == "accuracy"

@@ -89,6 +89,7 @@ def test_nothing_of_nothing_is_no_number():
     assert math.isnan(share(nothing, nothing, Metric("top1")).value)
 
 
+@pytest.mark.long
 def test_from_python_with_bundled_surrogates():
     options = Table1Options(eval_images=20, lrs=[1e-2], epochs=0.5, seeds=[0])
     result = table1("scenes", options=options, run_options=RunOptions(images=20, device="cpu", quiet=True))

@@ -138,6 +138,7 @@ def test_figures_can_be_taken_away(page_file, tmp_path):
         assert page.errors == []
 
 
+@pytest.mark.long
 def test_it_can_be_used_by_keyboard(page_file):
     with opened(page_file) as page:
         reached = set()

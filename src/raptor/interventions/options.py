@@ -32,7 +32,7 @@ class InterveneOptions:
     matrix_images: Annotated[
         int,
         Option(
-            "Number of images on which every layer is replaced by every other layer, and skipped; 0 leaves this out.",
+            "Number of images for replacing every layer by every other and for skipping every layer; 0 omits this.",
             min=0,
         ),
     ] = 64

@@ -115,8 +115,8 @@ class Table1Options:
         Sequence[int] | None,
         Option(
             (
-                "Numbers of blocks, such as 2,3,4: one surrogate each. By default, the table shows the surrogates in "
-                "--surrogates; without --surrogates, those with 2 and 3 blocks."
+                "Numbers of blocks, such as 2,3,4: the table shows one surrogate for each. Without --k, it shows those "
+                "in --surrogates or, without --surrogates, those with 2 and 3 blocks."
             ),
             parse=parse_counts,
         ),

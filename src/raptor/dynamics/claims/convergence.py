@@ -92,5 +92,6 @@ def basins(evidence: Evidence) -> Finding:
     text = f"slope of mixtures of two images, by the layer at which they are mixed: {by_layer} ({found.slopes.n} pairs)"
     if found.third.n:
         shares = found.third.mean()
-        text += f"; a third class is nearest for {float(shares[late].mean()):.0%} of the equal mixtures"
+        share = float(shares[late].mean())
+        text += f"; for {share:.0%} of the mixtures with equal weights, the nearest class mean is that of a third class"
     return Finding(text, bootstrapped(effect, drawn, found.slopes.n), 0.0, p, least)

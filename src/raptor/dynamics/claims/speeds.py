@@ -100,8 +100,8 @@ def registers(evidence: Evidence) -> Finding:
     )
     text = (
         f"mean speed in radians, without the first third of the steps: {listed(means.items())}; standard deviation "
-        f"over tokens and images: {listed(spreads.items())}. The claim needs both numbers of registers to be at least "
-        f"{1 - math.exp(-SMALLER):.0%} below those of every other group"
+        f"over tokens and images: {listed(spreads.items())}. The claim needs mean and standard deviation to be "
+        f"at least {1 - math.exp(-SMALLER):.0%} lower for registers than for every other group"
     )
     return Finding(text, bootstrapped(effect, draws, evidence.n), float(expected), p, least)
 
@@ -119,13 +119,13 @@ def steady(evidence: Evidence) -> Finding:
         return cannot("there is one phase, or no other token group to take boundaries from")
     value = torch.tensor(found.explained - found.expected, dtype=torch.float64)
     source = (
-        "the speed of cls at the boundaries of patches, and the reverse"
+        "boundaries are found on patch tokens for the speed of cls, and on cls for that of patches"
         if found.guarded
-        else "perhaps found in the same tokens, which makes the test circular"
+        else "boundaries may be found on the same tokens, which makes the test circular"
     )
     text = (
-        f"boundaries between phases explain {found.explained:.0%} of the variance of speed over steps ({source}); the "
-        f"same number of boundaries in other places explains {found.expected:.0%} on average"
+        f"phase boundaries explain {found.explained:.0%} of the variance of speed over steps ({source}); as many "
+        f"boundaries in other places explain {found.expected:.0%} on average"
     )
     effect = bootstrapped(value, draws - found.expected, evidence.n)
     if not found.guarded or evidence.rotation_measured["phases"].isnan().any():
@@ -133,8 +133,5 @@ def steady(evidence: Evidence) -> Finding:
     # Beyond both nulls: the larger p-value counts.
     drift, p, least = evidence.rotation_p("phases")
     upper = max(found.upper, float(evidence.rotation_draws["phases"].quantile(0.95)))
-    text += (
-        f"; in trajectories with the same updates in random directions, boundaries that are found in the same way "
-        f"explain {drift:.0%}"
-    )
+    text += f"; in random trajectories whose updates have the same sizes, phase boundaries explain {drift:.0%}"
     return Finding(text, effect, 0.0, max(p, found.p), max(least, found.smallest), upper - found.expected)

@@ -34,7 +34,7 @@ def speed(result: DynamicsResult, name: str) -> Figure:
     "ranks",
     "dynamics",
     "Three measures of effective rank (stable rank, entropy rank, participation ratio) of the updates, the changes of "
-    "token directions in one layer. Centred ranks are those of the updates minus their mean over tokens and images.",
+    "token directions in one layer. For centred ranks, the mean update over tokens and images is subtracted first.",
     "Figure 10",
     wide=True,
 )
