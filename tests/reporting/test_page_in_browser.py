@@ -92,6 +92,7 @@ def pixels(page):
     return page.eval_on_selector_all(".film canvas", "(all) => all.map((one) => one.toDataURL())")
 
 
+@pytest.mark.long
 def test_the_film_moves_and_patches_can_be_chosen(page_file):
     with opened(page_file) as page:
         start = pixels(page)
@@ -112,6 +113,7 @@ def test_the_film_moves_and_patches_can_be_chosen(page_file):
         assert page.errors == []
 
 
+@pytest.mark.long
 def test_figures_can_be_taken_away(page_file, tmp_path):
     with opened(page_file) as page:
         for kind, start in (("png", b"\x89PNG"), ("svg", b"<svg"), ("csv", b"group")):

@@ -111,13 +111,14 @@ def page_claims(record: Record[DynamicsResult]) -> Table:
 def how_judged(record: Record[DynamicsResult]) -> list[str]:
     """Return how to read the table of claims."""
     return [
-        "The table tests each claim of the paper. The effect measures the claim; its 95% interval is over images. A "
-        "claim holds if the whole interval is at least the smallest effect of interest, and does not hold if the whole "
-        "interval is below. Otherwise, or with too few images for an interval, it is inconclusive.",
-        "The null is the mean effect in a comparison in which the claim can be true only for a trivial reason, for "
-        "example in random trajectories whose updates have the same sizes. p is the probability of an effect at least "
-        "as large in that comparison, corrected for the number of claims. A claim that holds with p above 0.05 is not "
-        "significantly above its null. docs/claims.md describes effect, smallest effect of interest and null of each.",
+        "The table tests each claim of the paper. The effect is one number for each claim, larger where the claim is "
+        "clearer; its 95% interval is over images. A claim holds if the whole interval is at least the smallest effect "
+        "of interest, and does not hold if the whole interval is below. Otherwise, or with too few images for an "
+        "interval, it is inconclusive.",
+        "The null is the effect that is expected without the claimed phenomenon, for example in random trajectories "
+        "with updates of the same sizes as the model's. p is the probability of an effect at least as large under the "
+        "null, corrected for the number of claims. A claim that holds with p above 0.05 is not significantly above its "
+        "null. docs/claims.md describes the effect, the smallest effect of interest and the null of each claim.",
     ]
 
 

@@ -98,7 +98,7 @@ def cost(result: FidelityResult, name: str, phases: Phases | None, images: int, 
         Number(images, ",", "images"),
     )
     columns = ("surrogate", "phases", "parameters in blocks", "share of the teacher's", "operations / teacher's",
-               "run time / teacher's", "bits to store the blocks, at the lowest sufficient precision",
+               "run time / teacher's", "bits to store the blocks (lowest precision with at most 1% more error)",
                "accuracy recovered",
                *(f"{title}, last layer" for title in on_page.values()), "n")  # fmt: skip
     return Table("Accuracy and cost of the surrogates", columns, (row,))

@@ -43,8 +43,9 @@ def interventions(result: InterveneResult, name: str) -> Figure:
 
 @figure(
     "intervene", "causal-matrix", "interventions",
-    "Harm to the output when one layer is changed. Left: a layer (row) is replaced by another (column). Middle: two "
-    "layers change places. Right: a layer is left out. Lines mark phase boundaries.",
+    "Change of the output when layers are changed: KL divergence of the predictions, or 1 - cosine of the last state "
+    "for models without a classifier. Left: a layer (row) is replaced by another (column). Middle: two layers change "
+    "places. Right: a layer is left out. Lines mark phase boundaries.",
     wide=True,
 )  # fmt: skip
 def causal_matrix(result: InterveneResult, name: str) -> Figure | None:

@@ -32,7 +32,7 @@ class InterveneOptions:
     matrix_images: Annotated[
         int,
         Option(
-            "Number of images for replacing every layer by every other and for skipping every layer; 0 omits this.",
+            "Number of images on which single layers are replaced (all pairs of layers) and skipped; 0 omits this.",
             min=0,
         ),
     ] = 64

@@ -119,13 +119,13 @@ def steady(evidence: Evidence) -> Finding:
         return cannot("there is one phase, or no other token group to take boundaries from")
     value = torch.tensor(found.explained - found.expected, dtype=torch.float64)
     source = (
-        "boundaries are found on patch tokens for the speed of cls, and on cls for that of patches"
+        "those of patches for the speed of cls and the reverse, since a token's own boundaries would be circular"
         if found.guarded
         else "boundaries may be found on the same tokens, which makes the test circular"
     )
     text = (
         f"phase boundaries explain {found.explained:.0%} of the variance of speed over steps ({source}); as many "
-        f"boundaries in other places explain {found.expected:.0%} on average"
+        f"boundaries elsewhere explain {found.expected:.0%} on average"
     )
     effect = bootstrapped(value, draws - found.expected, evidence.n)
     if not found.guarded or evidence.rotation_measured["phases"].isnan().any():
@@ -133,5 +133,5 @@ def steady(evidence: Evidence) -> Finding:
     # Beyond both nulls: the larger p-value counts.
     drift, p, least = evidence.rotation_p("phases")
     upper = max(found.upper, float(evidence.rotation_draws["phases"].quantile(0.95)))
-    text += f"; in random trajectories whose updates have the same sizes, phase boundaries explain {drift:.0%}"
+    text += f"; in random trajectories with updates of the same sizes, phase boundaries explain {drift:.0%}"
     return Finding(text, effect, 0.0, max(p, found.p), max(least, found.smallest), upper - found.expected)

@@ -101,7 +101,7 @@ def sensitivity(result: DynamicsResult, name: str) -> Figure:
     "At a layer, two images are mixed with the weights w and 1 - w, and the mixture runs on to the last layer. The "
     "slope is the rate at which its last state moves from one image's last state to the other's as w changes, measured "
     "at w = 1/2. It is 1 for a linear map and larger where two basins meet. At the last layer no layers follow; the "
-    "slope there differs from 1 only because directions are normalised.",
+    "slope there differs from 1 only because states are compared by their directions.",
 )
 def mixing(result: DynamicsResult, name: str) -> Figure | None:
     """Draw the slope at equal shares by the layer at which images are mixed."""
