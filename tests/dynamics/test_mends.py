@@ -66,8 +66,7 @@ def test_the_ratio_of_a_linear_flow_is_its_growth_across_the_state():
 
 
 def test_small_singular_values_of_cls_count_in_the_entropy_rank():
-    """Updates of cls have singular values down to 1e-4 of the largest, which a cut-off on squares at 1e-5 would "
-    "lose."""
+    """They go down to 1e-4 of the largest, which a cut-off on squares at 1e-5 would lose."""
     layout, n, width = TokenLayout(1, 0, (1, 1)), 64, 32
     generator = torch.Generator().manual_seed(0)
     left = torch.linalg.qr(torch.randn(n, width, generator=generator, dtype=torch.float64))[0]

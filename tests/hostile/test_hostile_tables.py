@@ -106,7 +106,7 @@ def test_rows_may_name_files_below_their_table(tmp_path):
     assert levels(raptor.load_images(path, PLAIN)) == [77, 77]
 
 
-# Labels that are none: a guess leaves them, and who names them is told.
+# Columns that are not labels: guessing skips them, and naming one is an error.
 NO_LABELS = {
     "ids": [0, 1, 2**62, 3],
     "larger ids": pa.array([0, 1, 2**63 + 5, 3], pa.uint64()),

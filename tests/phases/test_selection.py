@@ -69,7 +69,7 @@ SHORT = ["2-2", "3-2", "4-2", "2-2-2", "2-2-4", "2-2-2-2-2-2"]
 LONG = ["3-4", "5-3", "6-6-6-6", "3-3-3-3-3-3-3-3", "12", "24", "4-8", "4-4-4-4-4-4-4-4-4-4-4-4"]
 
 
-# Phases of two layers are told from an uneven pace only where they are close-knit.
+# Phases of two layers differ from a non-uniform drift only if their layers are very similar.
 @pytest.mark.parametrize(
     ("lengths", "within"), [*((text, 0.9) for text in SHORT + LONG), *((text, 0.6) for text in LONG[:-1])]
 )

@@ -107,7 +107,7 @@ def test_an_id_that_no_class_has_is_named():
 
 
 def test_depth_metrics_by_hand_and_by_sklearn():
-    """Averages over images of each image's own error; a pixel without depth, or an image without any, counts not."""
+    """Errors are averaged over images; pixels without depth, and images without any depth, are excluded."""
     truth = torch.tensor([[[1.0, 2.0], [4.0, 0.0]], [[2.0, 2.0], [2.0, 2.0]], [[0.0, 0.0], [0.0, 0.0]]])
     guess = torch.tensor([[[1.2, 2.6], [4.0, 9.0]], [[2.0, 2.0], [2.0, 3.0]], [[1.0, 1.0], [1.0, 1.0]]])
     found = metrics(Depth(0.5, 5.0, 2.0), guess, truth)

@@ -1,4 +1,4 @@
-"""Tables of jobs: nothing is done twice, nothing is lost, and what fails is told."""
+"""Tables of jobs: nothing is done twice or lost, and failures are reported."""
 
 from __future__ import annotations
 

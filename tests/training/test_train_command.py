@@ -1,4 +1,4 @@
-"""`raptor train`: the contract of its result, and mistakes that are told before anything is trained."""
+"""`raptor train`: the contract of its result, and mistakes that are reported before training."""
 
 from __future__ import annotations
 

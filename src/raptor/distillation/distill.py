@@ -161,8 +161,7 @@ def train_surrogate(
     }
     truth_of = partial(_truth, teacher)
     source, held_out = split_off(images.unsharded() if cache is None else cache, recipe)
-    loss = TrajectoryLoss(recipe.end_to_end_weights)
-    validation = Validation(surrogate, held_out, truth_of, loss, variance)
+    validation = Validation(surrogate, held_out, truth_of, TrajectoryLoss(recipe.end_to_end_weights), variance)
     seconds, unfinished, before = 0.0, None, 0
     steps = recipe.blockwise.steps + recipe.end_to_end.steps
     with Progress.of(progress).bar(steps, f"distill {phases}", "step", recipe.blockwise.batch_size) as bar:

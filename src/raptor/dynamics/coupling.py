@@ -86,8 +86,7 @@ def update_jacobian(
 
 
 def coupled(jacobians: Float[Tensor, "layers width width"], vectors: int = VECTORS) -> Float[Tensor, "layers layers"]:
-    """Return sum_i u_i^m J_l v_i^m over sum_i s_i^l for the leading singular vectors of layer m and values of layer "
-    "l."""
+    """Return sum_i u_i^m J_l v_i^m over sum_i s_i^l: singular vectors of layer m, singular values of layer l."""
     left, values, right = torch.linalg.svd(jacobians.double().cpu())
     k = min(vectors, values.shape[-1])
     given = torch.einsum("mai,lab,mib->lm", left[..., :k], jacobians.double().cpu(), right[:, :k])
