@@ -14,6 +14,7 @@ from scipy.stats import kstest
 import raptor
 from raptor.core.estimate import Estimate
 from raptor.dynamics.claims.claim import RULES, Finding, holm, judge
+from raptor.dynamics.claims.evidence import bootstrapped
 from raptor.dynamics.claims.rotation import RotationNull, rotate, rotated
 from raptor.dynamics.claims.spectra import fitted
 from raptor.dynamics.claims.statistics import later_is_larger
@@ -114,6 +115,12 @@ def test_where_no_small_p_is_possible_the_interval_decides(null, beyond):
     (claim,) = judge({"norms": Finding("", Estimate(0.8, 0.6, 0.9, 9), null, 0.1, 0.1)})
     assert claim.held is True
     assert claim.beyond_null is beyond
+
+
+def test_one_image_decides_nothing():
+    """All resamples of one image are the same, so that their interval would have no width."""
+    effects = [bootstrapped(torch.tensor(2.0), torch.full((9,), 2.0), n) for n in (1, 2)]
+    assert [judge({"norms": Finding("", effect)})[0].held for effect in effects] == [None, True]
 
 
 def test_a_claim_that_cannot_be_tested_is_inconclusive():

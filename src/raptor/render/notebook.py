@@ -33,4 +33,6 @@ def _part(part: Any) -> Markup:
         return Markup("<p>{}</p>").format(escape(part))
     import vl_convert
 
-    return Markup(vl_convert.vegalite_to_svg(to_json(part.to_dict(validate=False))))
+    from raptor.render.charts import spec_of
+
+    return Markup(vl_convert.vegalite_to_svg(to_json(spec_of(part))))
