@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from raptor.models.teachers.registry import register_adapter as register_adapter
     from raptor.models.teachers.teacher import Parts as Parts
     from raptor.models.teachers.teacher import Teacher as Teacher
-    from raptor.phases.find import PhasesResult as PhasesResult
+    from raptor.phases.result import PhasesResult as PhasesResult
     from raptor.phases.find import find_phases as find_phases
     from raptor.phases.options import PhasesOptions as PhasesOptions
     from raptor.phases.segment import Segmentation as Segmentation
@@ -114,7 +114,7 @@ _HOME = {
     "Segmentation": "raptor.phases.segment",
     "find_phases": "raptor.phases.find",
     "PhasesOptions": "raptor.phases.options",
-    "PhasesResult": "raptor.phases.find",
+    "PhasesResult": "raptor.phases.result",
     # Train and evaluate surrogates
     "train": "raptor.training.train",
     "TrainOptions": "raptor.training.options",

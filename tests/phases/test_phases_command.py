@@ -15,7 +15,7 @@ from raptor.models.checkpoints import save_vit
 from raptor.models.vit import ViT, ViTConfig
 from raptor.phases.comparison import AnyPhasesResult, PhasesComparison
 from raptor.phases.figures.linked import depth
-from raptor.phases.find import PhasesResult
+from raptor.phases.result import PhasesResult
 from raptor.runtime.rundir import Record
 
 MATRIX = "tests/data/dinov2b_reg_cosine_distance.csv"

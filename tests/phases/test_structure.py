@@ -8,8 +8,8 @@ from scipy.optimize import least_squares
 
 from depths import arc, planted, walk
 from raptor.core.bootstrap import BinnedMean
-from raptor.phases.drift import TIME_PARAMETERISATIONS, fit_drift, layers_between, pairs_of, time_between
-from raptor.phases.structure import FEWEST, FOLDS, describe_structure
+from raptor.phases.form.drift import TIME_PARAMETERISATIONS, fit_drift, layers_between, pairs_of, time_between
+from raptor.phases.form.structure import FEWEST, FOLDS, describe_structure
 
 PUBLISHED = 1 - np.loadtxt("tests/data/dinov2b_reg_cosine_distance.csv", delimiter=",")
 

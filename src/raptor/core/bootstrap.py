@@ -50,6 +50,13 @@ class BinnedMean:
         part._sums = None if self._sums is None else self._sums[(slice(None), *where)]
         return part
 
+    def symmetrised(self) -> BinnedMean:
+        """Return the running mean of each matrix and its transpose, averaged, with the same bins."""
+        both = BinnedMean()
+        both.n, both._counts = self.n, self._counts
+        both._sums = None if self._sums is None else (self._sums + self._sums.mT) / 2
+        return both
+
     def mean(self) -> Float[Tensor, " *shape"]:
         """Return the mean over all images."""
         sums, counts = self._filled

@@ -44,6 +44,13 @@ class Phases:
         return cls(tuple(end - start for start, end in pairwise(ends)))
 
     @classmethod
+    def even(cls, depth: int, k: int) -> Phases:
+        """Divide layers into phases of nearly equal length."""
+        if not 1 <= k <= depth:
+            raise PhaseError(f"{depth} layers cannot be divided into {k} phases")
+        return cls.from_boundaries([round(depth * index / k) for index in range(1, k)], depth)
+
+    @classmethod
     def random(cls, depth: int, k: int, seed: int, min_length: int = 1) -> Phases:
         """Draw a partition of `depth` layers into `k` phases uniformly at random.
 

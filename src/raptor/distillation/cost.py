@@ -100,7 +100,7 @@ def plan(model: Teacher | str | Path, options: PlanOptions) -> PlanResult:
     if options.k > teacher.depth:
         raise OptionError(f"{teacher.depth} layers cannot be cut into {options.k} phases")
     chosen = distillation_named(options.recipe)
-    phases = even_phases(teacher.depth, options.k)
+    phases = Phases.even(teacher.depth, options.k)  # the cost of a step hardly depends on the boundaries
     surrogate = build_surrogate(teacher, phases, chosen.kind, **chosen.block)
     batch = options.batch_size
     pixels = torch.randn(batch, 3, *teacher.image_size, device=teacher.device)
@@ -127,11 +127,6 @@ def plan(model: Teacher | str | Path, options: PlanOptions) -> PlanResult:
         disk_if_stored=options.dataset_size * states,
         calibration=Calibration(batch, step_seconds, ROUNDS),
     )
-
-
-def even_phases(depth: int, k: int) -> Phases:
-    """Return phases of nearly equal length: the cost of a step hardly depends on the boundaries."""
-    return Phases.from_boundaries([round(depth * j / k) for j in range(1, k)], depth)
 
 
 @dataclass(frozen=True)

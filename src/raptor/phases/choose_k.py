@@ -55,6 +55,12 @@ def useful_k(matrices: Float[np.ndarray, "n layers layers"], min_length: int = 2
     return np.where(worth.any(axis=0), np.argmax(below, axis=0) + 2, 1)
 
 
+def elbow(cost: Float[np.ndarray, " k"]) -> int:
+    """Return the k at which a falling cost bends: furthest below the line between the costs of 1 and of most phases."""
+    line = np.linspace(cost[0], cost[-1], len(cost))
+    return int(np.argmax(line - cost)) + 1
+
+
 def given_k(options: PhasesOptions, layers: int) -> int | None:
     """Return the given number of phases, None for `auto`; raise where it is impossible."""
     if layers < 2:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from raptor.core.serialize import Key
-from raptor.phases.find import PhasesResult
+from raptor.phases.result import PhasesResult
 from raptor.render.notebook import HtmlRepr
 from raptor.runtime.rundir import Damage
 

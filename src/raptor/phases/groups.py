@@ -120,10 +120,16 @@ class Agreement:
         By group: the boundaries of its best partition into k phases.
     largest_shift
         By group: largest distance, in layers, between its boundaries and those of the result.
+    similarity, function, fit, even
+        The best partition into k phases by each method, None where it was not used, and the even split.
     """
 
     boundaries: dict[str, list[int]]
     largest_shift: dict[str, int]
+    similarity: Phases | None = None
+    function: Phases | None = None
+    fit: Phases | None = None
+    even: Phases | None = None
 
 
 def compare_groups(groups: Mapping[str, GroupPhases], phases: Phases) -> Agreement:

@@ -10,6 +10,8 @@ from raptor.errors import OptionError
 from raptor.phases.objectives import OBJECTIVES
 
 AUTO = "auto"
+SIMILARITY, FUNCTION, FIT = "similarity", "function", "fit"
+METHODS = (SIMILARITY, FUNCTION, FIT)  # each needs what stands before it
 
 
 def parse_k(text: str, name: str = "--k") -> int | str:
@@ -38,6 +40,11 @@ class PhasesOptions:
         `dp` (exact), `exhaustive` or `recursive`.
     min_length
         Minimum number of layers in a phase.
+    by
+        What phases are found from: `similarity` of states; `function`, whether blocks can stand in for one another; or
+        `fit`, how well one block fits all layers of a phase. `fit` measures all three.
+    function_images, fit_images
+        Number of images for `function` and for `fit`, which cost more per image than similarity.
     """
 
     k: Annotated[int | str, Option("Number of phases; auto lets raptor choose it.", parse=parse_k)] = AUTO
@@ -60,3 +67,14 @@ class PhasesOptions:
         ),
     ] = "dp"
     min_length: Annotated[int, Option("Minimum number of layers in a phase.", min=1)] = 2
+    by: Annotated[
+        str,
+        Option(
+            "What phases are found from: similarity (of the states), function (apply the block of one layer at another "
+            "and compare the updates) or fit (fit one block to all layers of a phase by least squares)."
+        ),
+    ] = SIMILARITY
+    function_images: Annotated[
+        int, Option("Number of images for --by function and --by fit, which apply every block at every layer.", min=2)
+    ] = 64
+    fit_images: Annotated[int, Option("Number of images for --by fit to fit blocks on.", min=2)] = 256

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from raptor.phases.find import PhasesResult
+from raptor.phases.result import PhasesResult
 from raptor.render.matrix_charts import Panel
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -23,6 +23,8 @@ NEAR = 0.005  # partitions whose score is this close to the best are listed
 MOST_NEAR = 100  # maximum number of near-optimal partitions that are listed
 Matrices = Float[np.ndarray, "n layers layers"]
 Matrix = Any  # anything that NumPy can read as an array: an ndarray, a tensor, nested lists
+
+ScoreOf = Callable[[float, int], float]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -60,26 +62,31 @@ class Segmentation:
         The partition that the solver found, and its score on the scale of the objective.
     by_k
         The same for k and every smaller number of phases.
-    matrix
-        The similarity matrix (layers, layers).
     objective, min_length
         How it was partitioned.
+    values
+        Value of every segment i+1..j.
+    score_of
+        `score_of(total, k)`: the score of k segments whose values add up to `total`.
+    matrix
+        The similarity matrix (layers, layers); None where segments were valued in another way.
     """
 
     phases: Phases
     score: float
     by_k: dict[int, ScoredPartition]
-    matrix: NDArray[Any] = field(repr=False, compare=False)
     objective: str
     min_length: int
+    values: NDArray[Any] = field(repr=False, compare=False)
+    score_of: ScoreOf = field(repr=False, compare=False)
+    matrix: NDArray[Any] | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def _others(self) -> list[ScoredPartition]:
         """The best other partition, and those after it that are near-optimal and may be listed."""
-        values = segment_values(self.matrix[None], self.objective, self.min_length)[0]
         listed: list[ScoredPartition] = []
-        for ends in ranked(values, self.phases.k):
-            partition = _scored(values, ends, self.matrix, self.objective)
+        for ends in ranked(self.values, self.phases.k):
+            partition = _scored(self.values, ends, self.score_of)
             if listed and (partition.score < self.score - NEAR or len(listed) > MOST_NEAR):
                 break
             if partition.phases != self.phases:
@@ -170,19 +177,44 @@ def segment_batch(
     k, objective, min_length, solver
         As in `segment`.
     """
-    find_objective(objective)  # a wrong name is an error before a wrong matrix
-    solve = find_solver(solver)
+    score = find_objective(objective).score  # a wrong name is an error before a wrong matrix
+    find_solver(solver)
     matrices = as_matrices(similarities)
     check_possible(matrices.shape[1], k, min_length)
-    segmentations = []
-    for matrix, values in zip(matrices, segment_values(matrices, objective, min_length), strict=True):
-        by_k = {j: _scored(values, ends, matrix, objective) for j, ends in solve(values, k).items()}
-        segmentations.append(Segmentation(by_k[k].phases, by_k[k].score, by_k, matrix, objective, min_length))
-    return segmentations
+    return [
+        replace(
+            segment_table(values, k, objective, min_length, partial(_of_matrix, score, matrix), solver), matrix=matrix
+        )
+        for matrix, values in zip(matrices, segment_values(matrices, objective, min_length), strict=True)
+    ]
 
 
-def _scored(values: NDArray[Any], ends: Ends, matrix: NDArray[Any], objective: str) -> ScoredPartition:
-    score = find_objective(objective).score(total_value(values, ends), len(ends), matrix)
+def segment_table(
+    values: NDArray[Any], k: int, objective: str, min_length: int, score_of: ScoreOf, solver: str = "dp"
+) -> Segmentation:
+    """Partition layers into k contiguous phases, given the value of every segment.
+
+    Parameters
+    ----------
+    values
+        (L + 1, L + 1): the value of the segment i+1..j; -inf where it is not allowed.
+    k, min_length, solver
+        As in `segment`.
+    objective
+        What the values are, in a word.
+    score_of
+        As in `Segmentation`.
+    """
+    by_k = {j: _scored(values, ends, score_of) for j, ends in find_solver(solver)(values, k).items()}
+    return Segmentation(by_k[k].phases, by_k[k].score, by_k, objective, min_length, values, score_of)
+
+
+def _of_matrix(score: Callable[[float, int, Any], float], matrix: NDArray[Any], total: float, k: int) -> float:
+    return score(total, k, matrix)
+
+
+def _scored(values: NDArray[Any], ends: Ends, score_of: ScoreOf) -> ScoredPartition:
+    score = score_of(total_value(values, ends), len(ends))
     return ScoredPartition(Phases.from_boundaries(ends[:-1], ends[-1]), float(score))
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from raptor.core.phases import Phases
-from raptor.phases.candidates import BLOCKS, KIND_NAMES, CandidateModel, Structure
+from raptor.phases.form.candidates import BLOCKS, KIND_NAMES, CandidateModel, Structure
 from raptor.phases.choose_k import most_phases
+from raptor.phases.function.interchangeable import Interchangeable
+from raptor.phases.function.methods import FitPhases, MethodPhases
 from raptor.phases.groups import Agreement
 from raptor.phases.resampling import Bootstrap
 from raptor.phases.segment import NEAR, Segmentation
@@ -70,3 +74,46 @@ def agreement_sentences(agreement: Agreement, phases: Phases) -> list[str]:
         return [f"All token groups have the boundaries of {phases}."]
     shifts = [f"{shift} layer{'s' * (shift > 1)} for {name} tokens" for name, shift in apart.items()]
     return [f"Boundaries from one token group alone differ from {phases} by at most {', '.join(shifts)}."]
+
+
+def method_sentences(
+    methods: Mapping[str, MethodPhases], interchangeable: Interchangeable | None, fit: FitPhases | None
+) -> list[str]:
+    """Return what function and fits say; nothing where phases were found by similarity alone."""
+    said = []
+    if len(methods) > 1:
+        found = ", ".join(f"{one.phases} by {name}{_gap(one)}" for name, one in methods.items())
+        said.append(f"Best splits: {found}.")
+    if interchangeable is not None:
+        said.append(interchangeable_sentence(interchangeable))
+    if fit is not None and fit.surrogate is not None:
+        r2, still = (fit.surrogate[name].at("all", -1) for name in ("r2", "r2_identity"))
+        said.append(
+            f"A surrogate fitted by least squares, without training, has R2 {r2.value:.2f} [{r2.low:.2f}, "
+            f"{r2.high:.2f}] at the last layer; holding each phase's input constant has {still.value:.2f}."
+        )
+    return said
+
+
+def _gap(one: MethodPhases) -> str:
+    return "" if one.runner_up is None else f" ({one.runner_up.gap:.4f} better than {one.runner_up.phases})"
+
+
+def interchangeable_sentence(found: Interchangeable) -> str:
+    """Return whether layers of a phase can stand in for one another, with what that is based on."""
+    if found.error is None:
+        return "No phase has two layers, so none can stand in for another."
+    verdict = {
+        True: f"Layers of the phases {found.phases} are interchangeable",
+        False: "Layers are not interchangeable",
+        None: "Whether layers are interchangeable is inconclusive",
+    }[found.held]
+    within = "" if found.within is None else f"{found.within.value:.2f} within phases"
+    across = "" if found.across is None else f" and {found.across.value:.2f} across phases"
+    share = found.better_than_nothing["within"]
+    return (
+        f"{verdict}: replacing a layer's update by that of another block of its phase ({found.phases}) has a relative "
+        f"error of {found.error.value:.2f} [{found.error.low:.2f}, {found.error.high:.2f}], where leaving the update "
+        f"out has 1; {share:.0%} of the replacements are better than that. The cosine between the two updates is "
+        f"{within}{across} (n = {found.error.n} images)."
+    )

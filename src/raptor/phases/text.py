@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from functools import singledispatch
 from typing import Any
 
-from raptor.phases.candidates import BLOCKS, KIND_NAMES
+from raptor.phases.form.candidates import BLOCKS, KIND_NAMES
 from raptor.phases.comparison import PhasesComparison
-from raptor.phases.find import PhasesResult
+from raptor.phases.result import PhasesResult
 from raptor.render.registry import page_sentences
 from raptor.render.tables import Cell, Number, Part, Table, file_lines
 from raptor.runtime.rundir import Record

@@ -10,8 +10,9 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from raptor.core.flow import trajectory_size
+from raptor.core.phases import Phases
 from raptor.data.options import LoadOptions
-from raptor.distillation.cost import ROUNDS, Timed, calibrate, even_phases, time_steps
+from raptor.distillation.cost import ROUNDS, Timed, calibrate, time_steps
 from raptor.distillation.recipes import distillation_named
 from raptor.models.complexity import count_flops
 from raptor.models.load import load_model
@@ -144,7 +145,7 @@ def _price(setting: StudySetting, width: int, batch: int) -> _Price:
     pixels = torch.randn(batch, 3, *teacher.image_size, device=teacher.device)
     label = torch.zeros(batch, dtype=torch.long, device=teacher.device)
     chosen = distillation_named("default")
-    surrogate = build_surrogate(teacher, even_phases(teacher.depth, K), chosen.kind, **chosen.block)
+    surrogate = build_surrogate(teacher, Phases.even(teacher.depth, K), chosen.kind, **chosen.block)
     one = {name: count_flops(flow, pixels[:1]) for name, flow in (("student", surrogate), ("teacher", teacher))}
     student, _ = calibrate(teacher, surrogate.raptor, pixels, chosen)
     trained = copy.deepcopy(model).requires_grad_(True).to(teacher.device)

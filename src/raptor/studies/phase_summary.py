@@ -9,7 +9,8 @@ import numpy as np
 
 from raptor.core.phases import Phases
 from raptor.models.teachers.teacher import Teacher
-from raptor.phases.find import PhasesResult, find_phases
+from raptor.phases.find import find_phases
+from raptor.phases.result import PhasesResult
 from raptor.studies.jobs import Job, Results
 from raptor.studies.setting import StudySetting
 

@@ -10,6 +10,7 @@ from raptor.core.bootstrap import BinnedMean
 from raptor.core.estimate import LayerEstimates
 from raptor.dynamics.curves.registry import measure
 from raptor.dynamics.measures import StateBatch
+from raptor.runtime.device import doubled
 
 MOST = 64  # images
 SHUFFLES = 8
@@ -40,18 +41,20 @@ class Bends:
             return
         self.n += kept
         own = max(0, min(batch.own, kept - batch.first))  # images of this process; at least one is computed
-        states = torch.stack([states[: max(1, own)] for states in batch.states], dim=1)
+        states = torch.stack([states[: max(1, own)] for states in batch.states], dim=2)
         generator = torch.Generator().manual_seed(0)
-        drawn = [torch.randperm(states.shape[1], generator=generator) for _ in range(SHUFFLES)]
-        cosines = consecutive_cosines(states)
+        drawn = [torch.randperm(states.shape[2], generator=generator) for _ in range(SHUFFLES)]
+        products = layer_products(states)
+        cosines = consecutive_cosines(products)
+        shuffled = [angle_of(consecutive_cosines(products[..., one, :][..., one])) for one in drawn]
         values = {
             "update_cosine": cosines,
             "curvature": angle_of(cosines),
-            "curvature_shuffled": torch.stack([angle_of(consecutive_cosines(states[:, one])) for one in drawn]).mean(0),
+            "curvature_shuffled": torch.stack(shuffled).mean(0),
         }
         for name, found in values.items():
             for group, where in batch.layout.slices.items():
-                mean = found[:own, :, where].mean(dim=-1)
+                mean = found[:own, where].mean(dim=1)
                 self.means.setdefault(name, {}).setdefault(group, BinnedMean()).add(
                     batch.process_group.all_gather(mean)
                 )
@@ -66,8 +69,22 @@ def angle_of(cosines: Tensor) -> Tensor:
     return cosines.clamp(-1, 1).arccos()
 
 
-def consecutive_cosines(states: Float[Tensor, "batch layers tokens width"]) -> Float[Tensor, "batch steps tokens"]:
-    """Return the cosines between consecutive updates; NaN where a state does not move."""
-    updates = states.diff(dim=1)
-    lengths = updates.norm(dim=-1)
-    return (updates[:, :-1] * updates[:, 1:]).sum(dim=-1) / (lengths[:, :-1] * lengths[:, 1:])
+def layer_products(states: Float[Tensor, "batch tokens layers width"]) -> Float[Tensor, "batch tokens layers layers"]:
+    """Return the inner products of a token's states at all layers, about their mean, in double precision.
+
+    Any order of layers needs only these. Differences of states do not depend on the mean, and lose fewer digits
+    without it.
+    """
+    centred = states - states.mean(dim=2, keepdim=True)
+    return doubled(centred @ centred.mT)
+
+
+def consecutive_cosines(
+    products: Float[Tensor, "batch tokens layers layers"],
+) -> Float[Tensor, "batch tokens steps"]:
+    """Return the cosines between consecutive updates, given `layer_products`; NaN where a state does not move."""
+    # <x_{l+1} - x_l, x_{m+1} - x_m> for all steps l, m.
+    updates = products.diff(dim=-1).diff(dim=-2)
+    squares = updates.diagonal(dim1=-2, dim2=-1)
+    lengths = squares.clamp(min=0).sqrt()
+    return updates.diagonal(offset=1, dim1=-2, dim2=-1) / (lengths[..., :-1] * lengths[..., 1:])

@@ -7,10 +7,10 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from raptor.phases.candidates import BLOCKS, DRIFT, NONUNIFORM_DRIFT, CandidateModel
+from raptor.phases.form.candidates import BLOCKS, DRIFT, NONUNIFORM_DRIFT, CandidateModel
 from raptor.phases.comparison import PhasesComparison
 from raptor.phases.figures.shared import VERB, candidate_axes, candidate_rows, model_figure, readable
-from raptor.phases.find import PhasesResult
+from raptor.phases.result import PhasesResult
 from raptor.phases.panels import panel, subtitle
 from raptor.render.charts import DIVERGING, HEIGHT, SEQUENTIAL, WIDTH, Figure, chart_of
 from raptor.render.matrix_charts import CELLS, CUT, SMALL_CELLS, cells, cuts, heat, side_by_side

@@ -7,8 +7,8 @@ from typing import Any
 
 import altair as alt
 
-from raptor.phases.candidates import KIND_NAMES, CandidateFit, Structure
-from raptor.phases.find import PhasesResult
+from raptor.phases.form.candidates import KIND_NAMES, CandidateFit, Structure
+from raptor.phases.result import PhasesResult
 from raptor.render.charts import Figure, Row, chart_of
 from raptor.render.registry import figure
 

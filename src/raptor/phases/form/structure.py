@@ -18,7 +18,7 @@ from scipy.special import stdtrit
 from raptor.core.bootstrap import LEVEL, BinnedMean
 from raptor.core.estimate import Estimate
 from raptor.core.phases import Phases
-from raptor.phases.candidates import (
+from raptor.phases.form.candidates import (
     BLOCKS,
     DRIFT,
     NONUNIFORM_DRIFT,
@@ -28,7 +28,7 @@ from raptor.phases.candidates import (
     Structure,
 )
 from raptor.phases.choose_k import most_phases
-from raptor.phases.drift import (
+from raptor.phases.form.drift import (
     PARAMETERS,
     TIME_PARAMETERISATIONS,
     Matrices,
@@ -138,6 +138,31 @@ def describe_structure(
         every = list(errors.values())
         verdict = next(one for one in structure.candidates if _unbeaten(errors[one.kind, one.detail], every))
     return replace(structure, verdict=verdict)
+
+
+def explained_variance(similarity: Float[np.ndarray, "layers layers"], structure: Structure, k: int) -> dict[str, float]:
+    """Return the share of the variance of S over pairs of layers that each description explains, fitted to all images.
+
+    Parameters
+    ----------
+    similarity
+        S for the layers 1..L.
+    structure
+        Its candidate models.
+    k
+        Number of phases of `blocks`, and of `hybrid`: a uniform drift inside each phase with jumps between phases.
+    """
+    target = pairs_of(similarity[None])[0]
+    blocks = structure.blocks[min(k, max(structure.blocks))]
+    fits = [fit_drift(time_between(similarity[None], name, blocks.phases), target[None]) for name in TIME_PARAMETERISATIONS]
+    residuals = {
+        "drift": structure.drift.residual,
+        "paced_drift": structure.nonuniform_drift.residual,
+        "hybrid": min(float(np.sqrt(np.mean((fit[0] - target) ** 2))) for fit in fits),
+        "blocks": blocks.residual,
+    }
+    spread = float(target.std())
+    return {name: 1 - (residual / spread) ** 2 if spread > 0 else np.nan for name, residual in residuals.items()}
 
 
 def _held_out(

@@ -14,6 +14,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
+from raptor.core.phases import Phases
+
 PARAMETERS = 4  # a, b, c, n
 
 # Cosines are clipped to this minimum before the logarithm.
@@ -43,9 +45,16 @@ def layers_between(matrices: Matrices) -> Pairs:
     return np.broadcast_to((columns - rows).astype(float), (len(matrices), len(rows)))
 
 
-def time_between(matrices: Matrices, parameterisation: str) -> Pairs:
-    """Return the time between the two layers of each pair in a time parameterisation."""
+def time_between(matrices: Matrices, parameterisation: str, phases: Phases | None = None) -> Pairs:
+    """Return the time between the two layers of each pair in a time parameterisation.
+
+    With phases, all steps inside a phase take the same time, their mean; steps between phases take their own. This is
+    the time of a hybrid: a uniform drift inside each phase, with jumps between phases.
+    """
     steps = TIME_PARAMETERISATIONS[parameterisation](np.diagonal(matrices, 1, axis1=1, axis2=2))
+    for span in () if phases is None else phases.ranges:
+        inside = slice(span[0] - 1, span[-1] - 1)  # step i goes from layer i + 1 to layer i + 2
+        steps[:, inside] = steps[:, inside].mean(axis=1, keepdims=True) if len(span) > 1 else steps[:, inside]
     times = np.concatenate([np.zeros((len(matrices), 1)), np.cumsum(steps, axis=1)], axis=1)
     rows, columns = np.triu_indices(matrices.shape[-1], 1)
     return times[:, columns] - times[:, rows]
