@@ -91,7 +91,7 @@ MEASURES: dict[str, Measure] = {
     "r2_identity": Measure("R2 of identity", False, None),
     "skill": Measure("skill", True, None),
     "phase_skill": Measure(None, False, None),
-    "update_r2": Measure("R2 of updates", False, None),
+    "update_r2": Measure("update R2", False, None),
 }
 Function = TypeVar("Function", bound=Callable[[TokenStates], Tensor])
 

@@ -16,8 +16,8 @@ from raptor.render.tables import Cell, Number, Part, Table, format_number
 
 # Kinds of map from the input of a phase to its end, as in `LinearBaselines`, with their names in tables.
 MAPS = {
-    "operator": "one affine map per layer",
-    "endpoint": "one affine map per phase",
+    "operator": "affine, each layer",
+    "endpoint": "affine, whole phase",
     "identity": "identity",
     "raptor": "tied block",
 }
@@ -50,7 +50,7 @@ def by_layer(result: FidelityResult, images: int, at: str = "") -> Table:
             cells.append(Number(one if name == "r2" else one.value, ".3f", f"{at}{name}/all/{layer - 1}", ends))
         rows.append((str(layer), *cells))
     title = f"all tokens [95% interval], n = {images:,} held-out images"
-    return Table(title, ("layer", *titles.values()), tuple(rows))
+    return Table(title, ("layer", *titles.values()), tuple(rows), drop_columns=True)
 
 
 def parts(result: FidelityResult, images: int) -> Iterator[Part]:
@@ -116,7 +116,7 @@ def nulls(result: FidelityResult, name: str | None = None) -> Table | None:
     """
     if not result.nulls:
         return None
-    measures = {"r2": "R2", "skill": "skill", "update_r2": "R2 of updates"}
+    measures = {"r2": "R2", "skill": "skill", "update_r2": "update R2"}
     before: tuple[Cell, ...] = () if name is None else (name,)
     found = [
         Number(result.by_layer[one].at("all", -1), ".3f", f"{one}/all/-1", _last_ends(one))
