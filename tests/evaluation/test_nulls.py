@@ -117,6 +117,15 @@ def test_models_of_other_libraries_have_null_teachers(family, kind):
         assert surrogate.step(surrogate.embed(pixels(teacher)), 0).isfinite().all()
 
 
+@pytest.mark.parametrize("kind", NULLS)
+def test_a_surrogate_that_is_a_teacher_has_null_teachers(kind):
+    teacher = load_model("scenes:k3")
+    null = null_teacher(teacher, kind)
+    assert torch.equal(null.embed(pixels(teacher)), teacher.embed(pixels(teacher)))
+    assert last(null).isfinite().all()
+    assert not torch.allclose(last(null), last(teacher))
+
+
 def test_what_cannot_be_made_is_named():
     with pytest.raises(OptionError, match="unknown null teacher 'other'; use random"):
         null_teacher(vit(), "other")
