@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from raptor.errors import RaptorError as RaptorError
     from raptor.evaluation.evaluate import FidelityResult as FidelityResult
     from raptor.evaluation.evaluate import fidelity as fidelity
+    from raptor.evaluation.options import FidelityOptions as FidelityOptions
     from raptor.inspection.inspect import InspectResult as InspectResult
     from raptor.inspection.inspect import inspect as inspect
     from raptor.interventions.intervene import InterveneResult as InterveneResult
@@ -125,6 +126,7 @@ _HOME = {
     "distillation_named": "raptor.distillation.recipes",
     "Surrogate": "raptor.models.surrogate",
     "fidelity": "raptor.evaluation.evaluate",
+    "FidelityOptions": "raptor.evaluation.options",
     "FidelityResult": "raptor.evaluation.evaluate",
     "export": "raptor.distillation.export",
     "ExportOptions": "raptor.distillation.options",

@@ -57,6 +57,10 @@ def test_all_measures_equal_their_definitions(measured, group):
             "r2": r2[0], "r2_identity": r2[1], "pearson2": pearson[0], "pearson2_shuffled": pearson[1],
             "cosine": cosine, "epsilon": gap.mean(), "relative_epsilon": (gap / norm).mean(),
         }  # fmt: skip
+        expected |= {
+            "skill": 1 - (gap**2).sum() / ((truth - y[:, 0]) ** 2).sum(),
+            "phase_skill": 1 - (gap**2).sum() / ((truth - start) ** 2).sum(),
+        }
         for name, value in expected.items():
             assert measured[name].mean[group][layer - 1] == pytest.approx(value, abs=1e-9), (name, layer)
 

@@ -103,7 +103,7 @@ def test_every_python_call_that_takes_long_tells_a_function_how_far_it_is(teache
         raptor.find_phases(teacher, images, progress=seen.append)
         yield ("similarity of layers",)
         raptor.fidelity(student, images, progress=seen.append)
-        yield ("fidelity",)
+        yield "fidelity", "linear baselines"
         few = raptor.DynamicsOptions(perturbation_images=2, lyapunov_images=1)
         raptor.measure_dynamics(teacher, images, "2-2", few, progress=seen.append)
         yield "dynamics", "perturbations", "mixtures", "Lyapunov exponents"

@@ -54,11 +54,15 @@ def phases_against_forward() -> Ratio:
 
 
 def fidelity_against_forward() -> Ratio:
-    """All of `fidelity`, against one pass of teacher and surrogate, and of the teacher after every phase."""
+    """All of `fidelity`, against a pass of the teacher, two of the surrogate, and the teacher's after every phase.
+
+    The surrogate runs twice: rolled out from layer 0, and one step from each of the teacher's states.
+    """
     both, images = _scenes()
 
     def needed() -> None:
         _forward(both.teacher, images)
+        _forward(both, images)
         _forward(both, images)
         for end in both.phases.boundaries:
             _forward(both.teacher, images, end)

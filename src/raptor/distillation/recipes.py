@@ -6,9 +6,13 @@ Where the sources give numbers of steps, we take shares of `steps`, so that shor
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+from raptor.core.deserialize import from_plain
+from raptor.core.json_values import ResultFormatError
+from raptor.core.serialize import to_plain
 from raptor.distillation.options import BATCH_SIZE, STEPS
 from raptor.errors import OptionError
 from raptor.training.config import TrainConfig, check_rates
@@ -48,6 +52,35 @@ class Distillation:
     def to_config(self) -> dict[str, Any]:
         """Return the hyper-parameters under the keys of checkpoints and model cards, which a resumed run compares."""
         return {_KEYS.get(name, name): value for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Distillation:
+        """Read the hyper-parameters that `to_config` wrote; other keys are ignored. Raise an OptionError otherwise."""
+        keys = {one.name: _KEYS.get(one.name, one.name) for one in fields(cls)}
+        given = to_plain({name: config[key] for name, key in keys.items() if key in config})
+        try:
+            read: Distillation = from_plain(cls, given)
+        except ResultFormatError as error:
+            raise OptionError(f"the record of the training cannot be read: {error}") from error
+        for stage in (read.blockwise, read.end_to_end):
+            if min(stage.steps, stage.batch_size - 1, stage.warmup) < 0:
+                raise OptionError("the record of the training cannot be read: it has a negative number of steps")
+        return read
+
+    def with_steps(self, steps: int) -> Distillation:
+        """Return the same recipe with other steps per stage; warm-up keeps its share of them.
+
+        Parameters
+        ----------
+        steps
+            Optimiser steps of each stage.
+        """
+
+        def shortened(stage: TrainConfig) -> TrainConfig:
+            least = 0 if stage.muon_lr is None else min(stage.warmup, SHORTEST_WARMUP)
+            return replace(stage, steps=steps, warmup=max(least, round(stage.warmup * steps / max(stage.steps, 1))))
+
+        return replace(self, blockwise=shortened(self.blockwise), end_to_end=shortened(self.end_to_end))
 
 
 # Fields that have other names in checkpoints, model cards and studies.

@@ -83,6 +83,12 @@ def cost(record: Record[DistillResult]) -> Table:
     return tables.cost(result.fidelity, "Surrogate of this run", result.phases, record.images, FIDELITY)
 
 
+@page_table("distill", "surrogate", unless="fidelity")
+def linear(record: Record[DistillResult]) -> Table | None:
+    """Return linear maps in place of each phase, beside the tied blocks."""
+    return tables.linear(record.result.fidelity, "Surrogate of this run", FIDELITY)
+
+
 @page_sentences("distill", "answer", unless="fidelity")
 def answer(record: Record[DistillResult]) -> list[Markup]:
     """Return what was found, in a sentence."""

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 from raptor.core.options import Option
 from raptor.data.options import LoadOptions
 from raptor.errors import OptionError
+from raptor.evaluation.options import FidelityOptions
 from raptor.runtime.options import Data, RunOptions, Weights
 from raptor.runtime.rundir import Record, Run
 from raptor.runtime.verbs import MEASURE, verb
 
 if TYPE_CHECKING:
+    from raptor.core.batches import LoadedImageSet
     from raptor.evaluation.evaluate import FidelityResult
+    from raptor.models.surrogate import Surrogate
 
 DEFAULT_IMAGES = 5000
+DEFAULTS = FidelityOptions()
 
 
 @verb(
@@ -35,6 +39,7 @@ def fidelity_command(
     ] = None,
     weights: Weights = None,
     *,
+    options: FidelityOptions = DEFAULTS,
     loading: LoadOptions,
     run_options: RunOptions,
 ) -> Record[FidelityResult]:
@@ -46,7 +51,7 @@ def fidelity_command(
     from raptor.models.pretrained import RaptorModel, with_teacher
     from raptor.render.charts import draw
 
-    config = run_options.config(loading, surrogate=surrogate, data=data, teacher=teacher, weights=weights)
+    config = run_options.config(options, loading, surrogate=surrogate, data=data, teacher=teacher, weights=weights)
     with Run("fidelity", config, run_options.out, run_options.seed) as run:
         own_code = teacher if teacher is not None and teacher.startswith("python:") else None
         alone = load_model(surrogate, run_options.size, device=run_options.device, teacher=own_code)
@@ -65,7 +70,10 @@ def fidelity_command(
             source, both.teacher, split or HELD_OUT, run_options.images or DEFAULT_IMAGES, run_options.batch,
             run_options.seed,
         )  # fmt: skip
-        result = fidelity(both, images, run_options.seed, run_options.batch, run_options.progress)
+        training = _training_images(both, source, options, loading) if options.nulls else None
+        result = fidelity(
+            both, images, run_options.seed, run_options.batch, run_options.progress, options, training
+        )  # fmt: skip
         return run.record(
             result,
             images=result.n,
@@ -74,3 +82,20 @@ def fidelity_command(
             damaged=images.damaged,
             figures=draw(run, "fidelity", result, both.teacher.name),
         )
+
+
+def _training_images(
+    surrogate: Surrogate, source: str, options: FidelityOptions, loading: LoadOptions
+) -> LoadedImageSet:
+    """Load as many images of the training split as the surrogate was trained on; of scenes, what a stage needs."""
+    from raptor.evaluation.nulls import recorded_recipe
+
+    recipe = recorded_recipe(surrogate.record)
+    if options.null_steps is not None:
+        recipe = recipe.with_steps(options.null_steps)
+    training = surrogate.record.get("training", surrogate.record)
+    n = training.get("images")
+    if source == "scenes":
+        n = max(stage.steps * stage.batch_size for stage in (recipe.blockwise, recipe.end_to_end))
+    n = n if isinstance(n, int) and n > 0 else None
+    return loading.load(source, surrogate.teacher, "train", n, recipe.blockwise.batch_size, recipe.blockwise.seed)

@@ -3,64 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated
 
-import torch
-
 from raptor.core.accuracy import no_accuracy
-from raptor.core.batches import ImageSource, as_image_set, pixels_of
+from raptor.core.batches import ImageSource, LoadedImageSet, as_image_set
 from raptor.core.estimate import Estimate, LayerEstimates
-from raptor.core.flow import DepthFlow, last_state
 from raptor.core.phases import Phases
 from raptor.core.serialize import Key, key
+from raptor.errors import OptionError
 from raptor.evaluation.accuracy import AccuracyMeasure, StitchedAccuracy
-from raptor.evaluation.description_length import FULL, fewest_bits, levin_bits
+from raptor.evaluation.cost import (
+    TIMING_ROUNDS,
+    CostRatio,
+    DescriptionLength,
+    cost_ratio,
+    description_length,
+    runtime_ratio,
+)
 from raptor.evaluation.fidelity import trajectory_fidelity
+from raptor.evaluation.linear import LinearBaselines, linear_baselines, take
+from raptor.evaluation.nulls import NullFidelity, check_disjoint, measure_nulls, recorded_recipe
+from raptor.evaluation.options import FidelityOptions
 from raptor.models.complexity import count_flops, count_parameters
 from raptor.models.surrogate import Surrogate
 from raptor.render.notebook import HtmlRepr
-from raptor.runtime.device import synchronise
 from raptor.runtime.progress import ProgressLike
-from raptor.runtime.timing import compare
 from raptor.runtime.tracked import tracked
 
-QUANTISATION_IMAGES = 32  # images on which the smallest number of bits per parameter is found
-TIMING_ROUNDS = 5
-
-
-@dataclass(frozen=True)
-class CostRatio:
-    """What the surrogate and its teacher cost.
-
-    Parameters
-    ----------
-    surrogate, teacher
-        Number of parameters, or of operations.
-    ratio
-        Surrogate over teacher.
-    """
-
-    surrogate: int
-    teacher: int
-    ratio: float
-
-
-@dataclass(frozen=True)
-class DescriptionLength:
-    """Levin's bound on the length of a description of the surrogate, in bits.
-
-    Parameters
-    ----------
-    at_32_bits
-        With 32 bits per parameter.
-    bits_a_parameter, at_fewest_bits
-        The smallest number of bits per parameter that keeps epsilon within 1%, and the bound with it.
-    """
-
-    at_32_bits: float
-    bits_a_parameter: int
-    at_fewest_bits: float
+TOKENS_PER_FEATURE = 10  # with fewer tokens to fit a linear map on, a note says so
 
 
 @dataclass(frozen=True)
@@ -87,6 +57,11 @@ class FidelityResult(HtmlRepr):
         Phases of the surrogate; None where the result is part of a `DistillResult`, which has them.
     runtime_ratio, runtime_rounds
         Time of one pass, surrogate over teacher, and the number of timed rounds; None where it was not timed.
+    linear
+        Linear maps in place of each phase, and the surrogate's own block from the same input; None where they were not
+        measured.
+    nulls
+        Fidelity of the same surrogate trained on null teachers, by their names; None where they were not trained.
     """
 
     teacher_top1: Estimate[float] | None
@@ -102,6 +77,8 @@ class FidelityResult(HtmlRepr):
     phases: Phases | None = key(None, omit_none=True)
     runtime_ratio: float | None = key(None, omit_none=True)
     runtime_rounds: int | None = key(None, omit_none=True)
+    linear: LinearBaselines | None = key(None, omit_none=True)
+    nulls: dict[str, NullFidelity] | None = key(None, omit_none=True)
 
     @property
     def n(self) -> int:
@@ -123,6 +100,8 @@ def fidelity(
     seed: int = 0,
     runtime_batch_size: int | None = None,
     progress: ProgressLike = True,
+    options: FidelityOptions | None = None,
+    train_images: LoadedImageSet | None = None,
 ) -> FidelityResult:
     """Measure a surrogate against its teacher.
 
@@ -138,8 +117,17 @@ def fidelity(
         Images per batch of the comparison of run times; None skips it.
     progress
         As in `measure_dynamics`.
+    options
+        Linear baselines and null teachers.
+    train_images
+        Images to train on with the null teachers, none of which may be in `images`; only needed with `nulls`.
     """
-    images = as_image_set(images)
+    images, options = as_image_set(images), options or FidelityOptions()
+    if options.nulls:
+        if train_images is None:
+            raise OptionError("null teachers need images to train on: pass train_images=")
+        check_disjoint(images, train_images)
+        recorded_recipe(surrogate.record)  # a mistake is found before anything is measured
     first = next(iter(images))
     reason = no_accuracy(surrogate, first, images.classes)
     measure = AccuracyMeasure(surrogate) if reason is None else None
@@ -148,8 +136,19 @@ def fidelity(
         observe=None if measure is None else measure.update,
     )  # fmt: skip
     right = None if measure is None else measure.compute(seed)
-    flops = _ratio(count_flops(surrogate, first.pixels[:1]), count_flops(surrogate.teacher, first.pixels[:1]))
-    parameters = _ratio(count_parameters(surrogate.raptor), sum(map(count_parameters, surrogate.teacher.parts.blocks)))
+    notes = [] if reason is None else [f"no accuracy: {reason}"]
+    linear, nulls = None, None
+    if options.linear_images:
+        some = take(images, options.linear_images)
+        some = as_image_set(tracked(some, "linear baselines", progress))
+        linear = linear_baselines(surrogate.teacher, surrogate, some, surrogate.phases, reason is None, seed)
+        notes += _linear_notes(surrogate, linear)
+    if options.nulls:
+        assert train_images is not None
+        nulls = measure_nulls(surrogate, images, train_images, options.null_steps, seed, progress)
+    flops = cost_ratio(count_flops(surrogate, first.pixels[:1]), count_flops(surrogate.teacher, first.pixels[:1]))
+    blocks = surrogate.teacher.parts.blocks
+    parameters = cost_ratio(count_parameters(surrogate.raptor), sum(map(count_parameters, blocks)))
     return FidelityResult(
         by_layer=by_layer,
         teacher_top1=None if right is None else right.teacher,
@@ -159,57 +158,24 @@ def fidelity(
         stitched=None if right is None else right.stitched,
         parameters=parameters,
         flops=flops,
-        levin_bits=_description_length(surrogate, images, parameters.surrogate, flops.surrogate),
-        notes=[] if reason is None else [f"no accuracy: {reason}"],
+        levin_bits=description_length(surrogate, images, parameters.surrogate, flops.surrogate),
+        notes=notes,
         phases=surrogate.phases,
         runtime_ratio=None if runtime_batch_size is None else runtime_ratio(surrogate, runtime_batch_size),
         runtime_rounds=None if runtime_batch_size is None else TIMING_ROUNDS,
+        linear=linear,
+        nulls=nulls,
     )
 
 
-def _ratio(surrogate: int, teacher: int) -> CostRatio:
-    return CostRatio(surrogate, teacher, surrogate / teacher)
-
-
-@torch.no_grad()
-def runtime_ratio(surrogate: Surrogate, batch_size: int, rounds: int = TIMING_ROUNDS) -> float:
-    """Time one pass of the surrogate and of its teacher in turn; return the ratio of medians.
-
-    Parameters
-    ----------
-    surrogate
-        With its teacher.
-    batch_size
-        Images per batch.
-    rounds
-        Number of timed passes of either.
-    """
-    pixels = torch.zeros(batch_size, 3, *surrogate.teacher.image_size, device=surrogate.device)
-
-    def run(flow: DepthFlow) -> None:
-        flow.readout(last_state(flow, flow.embed(pixels)))
-        synchronise(pixels.device)
-
-    return compare("", partial(run, surrogate), partial(run, surrogate.teacher), limit=1.0, rounds=rounds).ratio
-
-
-@torch.no_grad()
-def _description_length(surrogate: Surrogate, images: ImageSource, parameters: int, flops: int) -> DescriptionLength:
-    some, n = [], 0
-    for pixels in pixels_of(images):
-        some.append(pixels)
-        n += len(pixels)
-        if n >= QUANTISATION_IMAGES:
-            break
-    tokens = surrogate.embed(torch.cat(some)[:QUANTISATION_IMAGES])
-    truth = last_state(surrogate.teacher, tokens)
-
-    def epsilon() -> float:
-        return (last_state(surrogate, tokens) - truth).norm(dim=-1).mean().item()
-
-    bits = fewest_bits(surrogate.raptor, epsilon)
-    return DescriptionLength(
-        at_32_bits=levin_bits(parameters, surrogate.phases, flops, FULL),
-        bits_a_parameter=bits,
-        at_fewest_bits=levin_bits(parameters, surrogate.phases, flops, bits),
-    )
+def _linear_notes(surrogate: Surrogate, linear: LinearBaselines | None) -> list[str]:
+    """Return why there are no linear baselines, or that few tokens were fitted."""
+    if linear is None:
+        return ["no linear baselines: they need at least 4 images, two of them to evaluate on"]
+    tokens, width = linear.fit_images * surrogate.layout.n_tokens, surrogate.width
+    if tokens >= TOKENS_PER_FEATURE * width:
+        return []
+    return [
+        f"the linear baselines may overfit: {tokens:,} tokens for maps of width {width:,}; use more images "
+        "(--linear-images)"
+    ]

@@ -1,10 +1,14 @@
 r"""How close a surrogate's trajectory is to its teacher's, layer by layer.
 
-With y a teacher's token and s the surrogate's, at one layer, over images i, token positions t and features d:
+With y a teacher's token and s the surrogate's, at layer l, over images i, token positions t and features d:
 
 - r2 = 1 - sum (y - s)^2 / sum (y - mean_i y)^2. The mean is over images for each position and feature, so that what
   depends only on the position explains nothing. Sums are taken before dividing.
 - r2_identity: the same where s is the teacher's own state at the input of the phase (the identity baseline).
+- skill = 1 - sum (y - s)^2 / sum (y - y_0)^2: the error relative to that of holding layer 0 constant, which is the same
+  for every number of phases. phase_skill: relative to holding the teacher's state at the input of the phase constant.
+- update_r2: the R2 of one-step updates. The surrogate takes one step from the teacher's own state at layer l - 1, and
+  its update is compared with the teacher's, y_l - y_(l-1). A residual stream carries states along, but not updates.
 - pearson2: squared correlation of the two vectors over features, the R2 of the paper's appendix (with the best scale
   and shift for every token). pearson2_shuffled: that of s with the teacher's token of the image before, at the
   same position.
@@ -21,12 +25,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from raptor.core.batches import Batch, ImageSource
-from raptor.core.bootstrap import DRAWS, BinnedMean
+from raptor.core.bootstrap import DRAWS
 from raptor.core.estimate import Estimate, LayerEstimates
 from raptor.core.flow import DepthFlow, layers_of
 from raptor.core.phases import Phases
 from raptor.errors import DataError, LayoutError
-from raptor.evaluation.measures import MEASURES, States, TokenStates, token_cosine
+from raptor.evaluation.measures import MEASURES, States, TokenStates, squared_distance, squared_norm, token_cosine
+from raptor.evaluation.token_means import TokenMeans, at_least_single, layer_estimates
 from raptor.runtime.device import doubled
 
 # What else is measured in the same pass: a batch, a layer, and the states of the teacher and of the surrogate there.
@@ -35,53 +40,92 @@ Observe = Callable[[Batch | Tensor, int, Tensor, Tensor], None]
 MIN_IMAGES = 2
 CENTRE_IMAGES = 64  # first images, about whose mean squares are summed
 SHUFFLED = "pearson2_shuffled"
-ERRORS = {"r2": "error", "r2_identity": "identity_error"}  # which sum of squared errors belongs to which R2
+UPDATES = "update_r2"
+# Measures of the form 1 - sum / sum: what is summed in the numerator and in the denominator.
+RATIOS = {
+    "r2": ("error", "variance"),
+    "r2_identity": ("phase_change", "variance"),
+    "skill": ("error", "change"),
+    "phase_skill": ("error", "phase_change"),
+    UPDATES: ("step_error", "update_variance"),
+}
 
 
 class _Layer:
-    """Running sums of one layer over images."""
+    """Running sums of one layer over images.
 
-    def __init__(self, groups: Iterable[str], centre: Float[Tensor, "tokens width"]):
-        names = (*MEASURES, *ERRORS.values(), "squares")
-        self.sums = {group: {name: BinnedMean() for name in names} for group in groups}
-        self.centre = centre  # a fixed point near the mean: sums of squares about it do not cancel
-        self.offset = torch.zeros_like(centre)
-        self.before: Tensor | None = None
+    Parameters
+    ----------
+    slices
+        Positions of the token groups.
+    centre
+        A fixed point near the mean: sums of squares about it do not cancel.
+    before
+        The layer before; None for layer 0.
+    """
+
+    def __init__(self, slices: dict[str, slice], centre: Float[Tensor, "tokens width"], before: _Layer | None):
+        self.means, self.shuffled = TokenMeans(slices), TokenMeans(slices)
+        self.slices, self.centre, self.before = slices, centre, before
+        self.offset = torch.zeros_like(doubled(centre))
+        self.centred: Tensor | None = None  # of the current batch
+        self.last: Tensor | None = None  # the last image of the batch before
         self.n = 0
 
-    def add(self, y: States, s: States, at_input: States, slices: dict[str, slice]) -> None:
-        y, s, at_input = doubled(y), doubled(s), doubled(at_input)
-        self.offset += (y - self.centre).sum(dim=0)
+    def centre_states(self, y: States) -> None:
+        """Add the teacher's states to the mean."""
+        self.centred = y - self.centre.to(y)
+        self.offset += doubled(self.centred.sum(dim=0))
         self.n += len(y)
-        states = TokenStates(y, s, at_input)
+
+    def add(self, states: TokenStates) -> None:
+        """Add the images of a batch to all sums; the states of the layer before must have been centred."""
+        assert self.before is not None
+        assert self.centred is not None
+        assert self.before.centred is not None
+        y = states.teacher
         by_token = {name: one.by_token(states) for name, one in MEASURES.items() if one.by_token is not None}
-        by_token["error"] = states.error**2
-        by_token["identity_error"] = (y - at_input).square().sum(dim=-1)
-        by_token["squares"] = (y - self.centre).square().sum(dim=-1)
+        by_token["error"] = states.squared_error
+        by_token["change"] = squared_distance(y, states.embedding)
+        same = states.at_input is states.embedding
+        by_token["phase_change"] = by_token["change"] if same else squared_distance(y, states.at_input)
+        by_token["squares"] = squared_norm(self.centred)
+        if states.one_step is not None:
+            # Both updates start from the same state, so their difference is that of the states after the step.
+            same = states.one_step is states.surrogate
+            by_token["step_error"] = states.squared_error if same else squared_distance(y, states.one_step)
+            by_token["update_squares"] = squared_distance(self.centred, self.before.centred)
+        self.means.add(by_token)
         # Each image is compared with the one before it, across batches too; the first has none.
         centred = states.centred_teacher
-        earlier = centred[:-1] if self.before is None else torch.cat([self.before, centred[:-1]])
-        ours = states.centred_surrogate[len(y) - len(earlier) :]
-        by_token[SHUFFLED] = token_cosine(ours, earlier).square()
-        self.before = centred[-1:]
-        for group, where in slices.items():
-            for name, values in by_token.items():
-                if len(values):
-                    self.sums[group][name].add(values[:, where].mean(dim=1))
+        earlier = centred[:-1] if self.last is None else torch.cat([self.last, centred[:-1]])
+        if len(earlier):
+            ours = states.centred_surrogate[len(y) - len(earlier) :]
+            self.shuffled.add({SHUFFLED: token_cosine(ours, earlier).square()})
+        self.last = centred[-1:]
 
-    def estimates(self, group: str, where: slice, draws: int, seed: int) -> dict[str, Estimate[float]]:
+    def estimates(self, group: str, draws: int, seed: int) -> dict[str, Estimate[float]]:
         """Return every measure of a token group with its interval."""
-        sums = self.sums[group]
-        found = {}
+        assert self.before is not None
+        sums = self.means.of(group, draws, seed)
         # About the mean instead of the fixed point; the mean itself is not resampled.
-        shift = (self.offset[where] / self.n).square().sum(dim=-1).mean()
-        variance, variances = sums["squares"].mean() - shift, sums["squares"].resample(draws, seed) - shift
+        where = self.slices[group]
+        for name, squares, offset in (
+            ("variance", "squares", self.offset),
+            ("update_variance", "update_squares", self.offset - self.before.offset),
+        ):
+            if squares in sums:
+                shift = (offset[where] / self.n).square().sum(dim=-1).mean().cpu()
+                sums[name] = (sums[squares][0] - shift, sums[squares][1] - shift)
+        found = {}
         for name in MEASURES:
-            if name in ERRORS:
-                error = sums[ERRORS[name]]
-                value, drawn = 1 - error.mean() / variance, 1 - error.resample(draws, seed) / variances
+            if name in RATIOS:
+                above, below = RATIOS[name]
+                if above not in sums:
+                    continue
+                value, drawn = (1 - part / whole for part, whole in zip(sums[above], sums[below], strict=True))
             else:
-                value, drawn = sums[name].mean(), sums[name].resample(draws, seed)
+                value, drawn = self.shuffled.of(group, draws, seed)[name] if name == SHUFFLED else sums[name]
             found[name] = Estimate.from_draws(value, drawn, self.n)
         return found
 
@@ -95,6 +139,7 @@ def trajectory_fidelity(
     seed: int = 0,
     draws: int = DRAWS,
     observe: Observe | None = None,
+    updates: bool = True,
 ) -> dict[str, LayerEstimates]:
     """Measure how close a surrogate is to its teacher at the layers 1..L, both rolled out from layer 0.
 
@@ -110,6 +155,8 @@ def trajectory_fidelity(
         Seed and number of draws of the bootstrap over images.
     observe
         Called with each batch, layer, and the states of both, for what else is measured in the same pass.
+    updates
+        Whether to measure `update_r2`, which takes one more pass of the surrogate.
 
     Returns
     -------
@@ -126,37 +173,42 @@ def trajectory_fidelity(
     slices = {**teacher.layout.slices, "all": slice(0, teacher.layout.n_tokens)}
     batches = iter(images)
     first, centres = _first_mean(teacher, batches)
-    layers = [_Layer(slices, centre) for centre in centres]
+    layers: list[_Layer] = []
+    for centre in centres:
+        layers.append(_Layer(slices, centre, layers[-1] if layers else None))
     starts = {span[0] - 1 for span in phases.ranges}
     for batch in chain(first, batches):
-        pixels = _pixels(batch)
-        at_input = tokens = teacher.embed(pixels)
-        both = zip(layers_of(teacher, tokens), layers_of(surrogate, surrogate.embed(pixels)), strict=True)
-        for (layer, y), (_, s) in both:
+        for layer, y, s, states in _layers(teacher, surrogate, _pixels(batch), starts, updates):
             if observe is not None:
                 observe(batch, layer, y, s)
+            layers[layer].centre_states(states.teacher)
             if layer:
-                layers[layer - 1].add(y, s, at_input, slices)
-            if layer in starts:
-                at_input = y
+                layers[layer].add(states)
     n = layers[0].n if layers else 0
     if n < MIN_IMAGES:
         raise DataError(f"fidelity measures variance over images: at least {MIN_IMAGES} are needed, not {n}")
-    by_group = {
-        group: [layer.estimates(group, where, draws, seed) for layer in layers] for group, where in slices.items()
-    }
-    return {name: _by_layer(name, by_group, n, seed) for name in MEASURES}
+    by_group = {group: [layer.estimates(group, draws, seed) for layer in layers[1:]] for group in slices}
+    return {name: layer_estimates(by_group, name, n, seed) for name in MEASURES if updates or name != UPDATES}
 
 
-def _by_layer(name: str, by_group: dict[str, list[dict[str, Estimate[float]]]], n: int, seed: int) -> LayerEstimates:
-    """Gather one measure of all groups and layers."""
-    return LayerEstimates(
-        mean={group: [one[name].value for one in layers] for group, layers in by_group.items()},
-        low={group: [one[name].low for one in layers] for group, layers in by_group.items()},
-        high={group: [one[name].high for one in layers] for group, layers in by_group.items()},
-        n=n,
-        seed=seed,
-    )
+def _layers(
+    teacher: DepthFlow, surrogate: DepthFlow, pixels: Tensor, starts: Iterable[int], updates: bool
+) -> Iterator[tuple[int, Tensor, Tensor, TokenStates]]:
+    """Yield the layers 0..L with the states of both flows, as they are and as they are measured."""
+    before, ours = teacher.embed(pixels), surrogate.embed(pixels)
+    same_start = torch.equal(before, ours)
+    embedding = at_input = at_least_single(before)
+    both = zip(layers_of(teacher, before), layers_of(surrogate, ours), strict=True)
+    for (layer, y), (_, s) in both:
+        measured, one_step = (at_least_single(y), at_least_single(s)), None
+        if updates and layer:
+            # From the same layer 0, the first step of the rollout is the step that is needed.
+            first = layer == 1 and same_start
+            one_step = measured[1] if first else at_least_single(surrogate.step(before, layer - 1))
+        yield layer, y, s, TokenStates(*measured, at_input, embedding, one_step)
+        before = y
+        if layer and layer in starts:
+            at_input = measured[0]
 
 
 def _pixels(batch: Batch | Tensor) -> Tensor:
@@ -164,7 +216,7 @@ def _pixels(batch: Batch | Tensor) -> Tensor:
 
 
 def _first_mean(teacher: DepthFlow, batches: Iterator[Batch | Tensor]) -> tuple[list[Batch | Tensor], list[Tensor]]:
-    """Take the first batches; return them, and the mean states of their images at the layers 1..L.
+    """Take the first batches; return them, and the mean states of their images at the layers 0..L.
 
     The mean is over the same number of images whatever the batch size is: intervals depend on the point that squares
     are taken about.
@@ -176,6 +228,6 @@ def _first_mean(teacher: DepthFlow, batches: Iterator[Batch | Tensor]) -> tuple[
         taken.append(batch)
         some = _pixels(batch)[: CENTRE_IMAGES - n]
         n += len(some)
-        added = [doubled(y).sum(dim=0) for layer, y in layers_of(teacher, teacher.embed(some)) if layer]
+        added = [doubled(y).sum(dim=0) for _, y in layers_of(teacher, teacher.embed(some))]
         sums = [one + other for one, other in zip(sums, added, strict=True)] if sums else added
     return taken, [total / n for total in sums]

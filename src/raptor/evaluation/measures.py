@@ -16,12 +16,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from raptor.runtime.device import doubled
+
 States = Float[Tensor, "batch tokens width"]
 ByToken = Float[Tensor, "batch tokens"]
 
 
 class TokenStates:
-    """Tokens of a batch of images at one layer, in double precision.
+    """Tokens of a batch of images at one layer, in single precision or better.
 
     Parameters
     ----------
@@ -29,15 +31,28 @@ class TokenStates:
         States of the teacher, and those of the surrogate rolled out from layer 0.
     at_input
         States of the teacher at the input of the phase.
+    embedding
+        States of the teacher at layer 0.
+    one_step
+        States that the surrogate computes in one step from the teacher's states at the layer before; None where they
+        are not computed.
     """
 
-    def __init__(self, teacher: States, surrogate: States, at_input: States):
+    def __init__(
+        self, teacher: States, surrogate: States, at_input: States, embedding: States, one_step: States | None = None
+    ):
         self.teacher, self.surrogate, self.at_input = teacher, surrogate, at_input
+        self.embedding, self.one_step = embedding, one_step
+
+    @cached_property
+    def squared_error(self) -> ByToken:
+        """Squared norm of the difference between teacher and surrogate, in double precision."""
+        return squared_distance(self.teacher, self.surrogate)
 
     @cached_property
     def error(self) -> ByToken:
-        """Norm of the difference between teacher and surrogate."""
-        return (self.teacher - self.surrogate).norm(dim=-1)
+        """Norm of the difference between teacher and surrogate, in double precision."""
+        return self.squared_error.sqrt()
 
     @cached_property
     def centred_teacher(self) -> States:
@@ -62,7 +77,7 @@ class Measure:
         Whether the page's table of surrogates shows it at the last layer.
     by_token
         Function from `TokenStates` to one number per image and token, shape (batch, tokens). None for the measures
-        that `trajectory_fidelity` computes itself, because they compare images.
+        that `trajectory_fidelity` computes itself, because they compare images or divide sums over images.
     """
 
     title: str | None
@@ -70,10 +85,13 @@ class Measure:
     by_token: Callable[[TokenStates], Tensor] | None
 
 
-# In the order of tables. R2 and the shuffled correlation compare images: `fidelity.py` computes them.
+# In the order of tables. Ratios of sums and the shuffled correlation compare images: `fidelity.py` computes them.
 MEASURES: dict[str, Measure] = {
     "r2": Measure("R2", True, None),
     "r2_identity": Measure("R2 of identity", False, None),
+    "skill": Measure("skill", True, None),
+    "phase_skill": Measure(None, False, None),
+    "update_r2": Measure("update R2", False, None),
 }
 Function = TypeVar("Function", bound=Callable[[TokenStates], Tensor])
 
@@ -120,11 +138,25 @@ def epsilon(states: TokenStates) -> ByToken:
 @measure("relative_epsilon", "relative error")
 def relative_epsilon(states: TokenStates) -> ByToken:
     """Return the norm of the error over the norm of the teacher's token."""
-    return states.error / states.teacher.norm(dim=-1).clamp(min=1e-300)
+    return states.error / squared_norm(states.teacher).sqrt().clamp(min=1e-300)
 
 
 def token_cosine(a: Float[Tensor, "*n width"], b: Float[Tensor, "*n width"]) -> Float[Tensor, "*n"]:
-    """Return the cosine over the last axis; 0 where a vector is 0."""
-    # As batched products: several times faster than torch's cosine_similarity in double precision.
-    product, first, second = (torch.einsum("...d,...d->...", x, y) for x, y in ((a, b), (a, a), (b, b)))
-    return product / (first * second).sqrt().clamp(min=1e-300)
+    """Return the cosine over the last axis, in double precision; 0 where a vector is 0."""
+    return _product(a, b) / (_product(a, a) * _product(b, b)).sqrt().clamp(min=1e-300)
+
+
+def squared_norm(a: Float[Tensor, "*n width"]) -> Float[Tensor, "*n"]:
+    """Return the squared norm over the last axis, in double precision."""
+    return _product(a, a)
+
+
+def squared_distance(a: Float[Tensor, "*n width"], b: Float[Tensor, "*n width"]) -> Float[Tensor, "*n"]:
+    """Return the squared norm of the difference over the last axis, in double precision."""
+    return squared_norm(a - b)
+
+
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    """Return the inner product over the last axis; only the result is converted, copies of all states are slow."""
+    # As batched products: several times faster than torch's cosine_similarity.
+    return doubled(torch.einsum("...d,...d->...", a, b))

@@ -10,8 +10,17 @@ from markupsafe import Markup
 from raptor.core.estimate import Estimate
 from raptor.core.phases import Phases
 from raptor.evaluation.evaluate import FidelityResult
+from raptor.evaluation.linear import PhaseScores
 from raptor.evaluation.measures import MEASURES
 from raptor.render.tables import Cell, Number, Part, Table, format_number
+
+# Kinds of map from the input of a phase to its end, as in `LinearBaselines`, with their names in tables.
+MAPS = {
+    "operator": "affine, each layer",
+    "endpoint": "affine, whole phase",
+    "identity": "identity",
+    "raptor": "tied block",
+}
 
 
 def shown_measures(result: FidelityResult) -> dict[str, str]:
@@ -41,7 +50,7 @@ def by_layer(result: FidelityResult, images: int, at: str = "") -> Table:
             cells.append(Number(one if name == "r2" else one.value, ".3f", f"{at}{name}/all/{layer - 1}", ends))
         rows.append((str(layer), *cells))
     title = f"all tokens [95% interval], n = {images:,} held-out images"
-    return Table(title, ("layer", *titles.values()), tuple(rows))
+    return Table(title, ("layer", *titles.values()), tuple(rows), drop_columns=True)
 
 
 def parts(result: FidelityResult, images: int) -> Iterator[Part]:
@@ -55,6 +64,85 @@ def parts(result: FidelityResult, images: int) -> Iterator[Part]:
         yield f"{name}: {cost.surrogate:,}, {cost.ratio:.3f} of the teacher's"
     if result.runtime_ratio is not None:
         yield f"runtime: {result.runtime_ratio:.3f} of the teacher's"
+    for table in (linear(result), nulls(result)):
+        if table is not None:
+            yield table
+
+
+def linear(result: FidelityResult, name: str | None = None, at: str = "") -> Table | None:
+    """Return R2 and accuracy of linear maps in place of each phase, beside the surrogate's own block.
+
+    Parameters
+    ----------
+    result
+        The measures; None is returned where it has no linear baselines.
+    name
+        Name of the surrogate; None leaves its column out.
+    at
+        Beginning of the keys in result.json, such as `fidelity/`.
+    """
+    found = result.linear
+    if found is None:
+        return None
+    rows: list[tuple[Cell, ...]] = []
+    for phase in range(len(found.identity.r2.mean["all"])):
+        for kind, title in MAPS.items():
+            score: PhaseScores = getattr(found, kind)
+            place = f"{at}linear/{kind}"
+            ends = (f"{place}/r2_ci/all/0/{phase}", f"{place}/r2_ci/all/1/{phase}")
+            cells = [Number(score.r2.at("all", phase), ".3f", f"{place}/r2/all/{phase}", ends)]
+            if score.top1 is not None:
+                one = Estimate(score.top1.value[phase], score.top1.low[phase], score.top1.high[phase])
+                ends = (f"{place}/top1_ci/0/{phase}", f"{place}/top1_ci/1/{phase}")
+                cells.append(Number(one, ".1%", f"{place}/top1/{phase}", ends))
+            rows.append((*(() if name is None else (name,)), str(phase + 1), title, *cells))
+    columns = ("phase", "map", "R2", *(() if found.identity.top1 is None else ("top-1",)))
+    title = (
+        f"From the start of a phase to its end: affine maps fitted on {found.fit_images:,} images, and the tied block; "
+        f"n = {found.n:,} other images [95% interval]"
+    )
+    return Table(title, columns if name is None else ("surrogate", *columns), tuple(rows))
+
+
+def nulls(result: FidelityResult, name: str | None = None) -> Table | None:
+    """Return what the same surrogate reaches on null teachers at the last layer; None where it was not measured.
+
+    Parameters
+    ----------
+    result
+        The measures.
+    name
+        Name of the surrogate; None leaves its column out.
+    """
+    if not result.nulls:
+        return None
+    measures = {"r2": "R2", "skill": "skill", "update_r2": "update R2"}
+    before: tuple[Cell, ...] = () if name is None else (name,)
+    found = [
+        Number(result.by_layer[one].at("all", -1), ".3f", f"{one}/all/-1", _last_ends(one))
+        for one in measures
+        if one in result.by_layer
+    ]
+    rows: list[tuple[Cell, ...]] = [(*before, "teacher (this surrogate)", "", *found)]
+    for null, one in result.nulls.items():
+        at = f"nulls/{null}/"
+        steps = " + ".join(map(str, one.steps))
+        title = "teacher, trained again" if null == "teacher" else null
+        values = [
+            Number(getattr(one, key).at("all", -1), ".3f", f"{at}{key}/all/-1", _last_ends(at + key))
+            for key in measures
+        ]
+        rows.append((*before, title, steps, *values))
+    n = max(one.n for one in result.nulls.values())
+    columns = (*(() if name is None else ("surrogate",)), "teacher", "training steps", *measures.values())
+    return Table(
+        f"The same surrogate trained on null teachers, last layer; n = {n:,} held-out images [95% interval]",
+        columns, tuple(rows),
+    )  # fmt: skip
+
+
+def _last_ends(at: str) -> tuple[str, str]:
+    return f"{at}_ci/all/0/-1", f"{at}_ci/all/1/-1"
 
 
 def accuracy(result: FidelityResult) -> str | None:

@@ -37,6 +37,18 @@ def cost(record: Record[FidelityResult]) -> Table:
     return tables.cost(record.result, _name(record), record.result.phases, record.images)
 
 
+@page_table("fidelity", "surrogate")
+def linear(record: Record[FidelityResult]) -> Table | None:
+    """Return linear maps in place of each phase, beside the tied blocks."""
+    return tables.linear(record.result, _name(record))
+
+
+@page_table("fidelity", "surrogate")
+def nulls(record: Record[FidelityResult]) -> Table | None:
+    """Return what the same surrogate reaches on null teachers."""
+    return tables.nulls(record.result, _name(record))
+
+
 @page_sentences("fidelity", "answer")
 def answer(record: Record[FidelityResult]) -> list[Markup]:
     """Return what was found, in a sentence."""

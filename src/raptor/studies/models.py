@@ -135,7 +135,7 @@ def _distilled(setting: StudySetting, teacher: Teacher, phases: Phases, recipe: 
 def _measure(setting: StudySetting, teacher: Teacher, phases: Phases, recipe: Distillation) -> StudentResult:
     surrogate, held_out = _distilled(setting, teacher, phases, recipe), setting.held_out()
     measure = AccuracyMeasure(surrogate)
-    found = trajectory_fidelity(teacher, surrogate, held_out, phases, observe=measure.update)
+    found = trajectory_fidelity(teacher, surrogate, held_out, phases, observe=measure.update, updates=False)
     right = measure.compute()
     assert surrogate.record is not None
     return StudentResult(
