@@ -56,9 +56,9 @@ if TYPE_CHECKING:
     from raptor.models.teachers.registry import register_adapter as register_adapter
     from raptor.models.teachers.teacher import Parts as Parts
     from raptor.models.teachers.teacher import Teacher as Teacher
-    from raptor.phases.result import PhasesResult as PhasesResult
     from raptor.phases.find import find_phases as find_phases
     from raptor.phases.options import PhasesOptions as PhasesOptions
+    from raptor.phases.result import PhasesResult as PhasesResult
     from raptor.phases.segment import Segmentation as Segmentation
     from raptor.phases.segment import segment as segment
     from raptor.phases.segment import segment_batch as segment_batch

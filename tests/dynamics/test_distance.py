@@ -6,6 +6,8 @@ import pytest
 import torch
 
 from raptor.dynamics.dmd.distance import operator_distance
+from raptor.dynamics.dmd.pooled import Modes
+from raptor.dynamics.same_system import same_system
 
 
 def random_map(size, seed):
@@ -53,3 +55,35 @@ def test_it_is_at_most_what_the_authors_package_finds(size, seed, same):
     ours = operator_distance(one, other)
     assert ours <= found + 1e-4
     assert (ours == pytest.approx(found, abs=2e-3)) == same
+
+
+def test_the_same_system_in_other_coordinates_is_found_and_another_is_not():
+    """Models whose maps are rotated copies, and one whose maps are drawn anew."""
+    draw = torch.Generator().manual_seed(0)
+
+    def modes(operator, basis):
+        values, vectors = torch.linalg.eig(operator)
+        nothing = torch.zeros(len(basis), dtype=torch.float64)
+        return Modes(values, basis.to(vectors) @ vectors, nothing, basis @ operator, basis, nothing)
+
+    def results(operators, noise=0.0):
+        found = {}
+        for group, operator in operators.items():
+            basis = torch.linalg.qr(torch.randn(12, 4, generator=draw, dtype=torch.float64))[0]
+            parts = [operator + noise * torch.randn(4, 4, generator=draw, dtype=torch.float64) for _ in range(5)]
+            found[group] = [modes(one, basis) for one in (operator, *parts)]
+        return found
+
+    def turned(operator):
+        turn = torch.linalg.qr(torch.randn(4, 4, generator=draw, dtype=torch.float64))[0]
+        return turn @ operator @ turn.T
+
+    maps = {group: torch.randn(4, 4, generator=draw, dtype=torch.float64) for group in ("cls", "patch")}
+    others = {group: torch.randn(4, 4, generator=draw, dtype=torch.float64) for group in maps}
+    same = same_system(results(maps), results({group: turned(one) for group, one in maps.items()}), 8)
+    assert (same.held, round(same.distance.value, 5)) == (True, 0.0)
+    assert same.null == pytest.approx(operator_distance(*maps.values()))
+    other = same_system(results(maps, 0.01), results(others, 0.01), 8)
+    assert other.held is False
+    assert other.distance.low < other.distance.value < other.distance.high
+    assert same_system({}, {}, 8) is None

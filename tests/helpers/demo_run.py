@@ -28,7 +28,7 @@ def tiny():
         return perturb(flow, *arguments, layers=layers, draws=1, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(presets.PRESETS, "quick", presets.Preset(16, 2, 8, 1, 1, 4, 1, 24, (0,), 1.0, 2))
+        patch.setitem(presets.PRESETS, "quick", presets.Preset(16, 2, 8, 1, 1, 4, 1, 24, (0,), 1.0, 2, 4))
         patch.setattr(rotation, "DRAWS", 39)
         patch.setattr(survey, "coupling", lambda *_, **__: {})
         patch.setattr(survey, "perturb", perturb_some)

@@ -53,8 +53,12 @@ def test_costs_equal_least_squares_in_memory():
         x = np.concatenate([w * x[::2].reshape(-1, x.shape[-1]) for x, w in zip(xs, weights, strict=True)])
         y = np.concatenate([w * y[::2].reshape(-1, y.shape[-1]) for y, w in zip(ys, weights, strict=True)])
         penalty = np.sqrt(1e-6 * np.mean(np.square(x).sum(0))) * np.eye(x.shape[1])
-        map_, *_ = np.linalg.lstsq(np.vstack([x, penalty]), np.vstack([y, np.zeros((len(penalty), y.shape[1]))]), rcond=None)
-        left = sum(np.square(y[1::2] - x[1::2] @ map_).sum() / np.square(y[1::2]).sum() for x, y in zip(xs, ys, strict=True))
+        map_, *_ = np.linalg.lstsq(
+            np.vstack([x, penalty]), np.vstack([y, np.zeros((len(penalty), y.shape[1]))]), rcond=None
+        )
+        left = sum(
+            np.square(y[1::2] - x[1::2] @ map_).sum() / np.square(y[1::2]).sum() for x, y in zip(xs, ys, strict=True)
+        )
         assert np.isclose(costs[first, last], left, rtol=1e-5, atol=1e-9)
 
 

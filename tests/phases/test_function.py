@@ -12,7 +12,7 @@ from raptor.core.phases import Phases
 from raptor.core.toy import Contraction, Diagonal, Rotation, ToyFlow
 from raptor.phases.function.interchangeable import contrast_weights, is_interchangeable, null_contrasts
 from raptor.phases.function.local import functional_similarity
-from recurrent import KINDS, IMAGES, independent, noise_images, random_phases, tied, verdict
+from recurrent import IMAGES, KINDS, independent, noise_images, random_phases, tied, verdict
 from tied import TIED, tied_teacher
 
 

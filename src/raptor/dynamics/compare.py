@@ -14,6 +14,7 @@ from raptor.core.phases import PhasesLike, as_phases
 from raptor.dynamics.dmd.distance import operator_distance, reduced
 from raptor.dynamics.options import DynamicsOptions
 from raptor.dynamics.result import Against, CurveDistance, DynamicsResult, ModelDynamics
+from raptor.dynamics.same_system import Maps, same_system
 from raptor.dynamics.survey import measure_model, surrogate_in
 from raptor.errors import OptionError
 from raptor.models.teachers.teacher import Teacher
@@ -63,8 +64,18 @@ def compare_dynamics(
             f"{one} | {other}": operator_distances(models[one], models[other], options.seed)
             for one, other in combinations(models, 2)
         }
-        against = Against({name: models[name] for name in others}, distances, operators)
+        systems = {
+            f"{first} | {name}": found
+            for name in others
+            if (found := same_system(_maps(models[first]), _maps(models[name]), models[first].n, options.seed))
+        }
+        against = Against({name: models[name] for name in others}, distances, operators, systems)
     return DynamicsResult.of(models[first], against)
+
+
+def _maps(model: ModelDynamics) -> Maps:
+    """Return the linear maps of a model by token group; result.json does not have them."""
+    return {group: dmd.maps for group, dmd in model.dmd.items() if dmd.maps}
 
 
 def check_comparable(flows: Mapping[str, DepthFlow]) -> None:

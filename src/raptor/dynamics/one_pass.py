@@ -76,6 +76,7 @@ class Pooled:
                 random_walk=walks[group],
                 single_images=single[group],
                 modes=modes,
+                maps=[modes, *(one[group] for one in self.modes_without)],
             )
             for group, modes in self.modes.items()
         }

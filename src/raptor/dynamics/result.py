@@ -46,6 +46,8 @@ class DMDResult:
         Maps of single images.
     modes
         The map itself. Not in result.json.
+    maps
+        The map, and those without each part of the images in turn. Not in result.json.
     """
 
     eigenvalues: list[complex]
@@ -59,6 +61,7 @@ class DMDResult:
     random_walk: RandomWalkNull
     single_images: ImageModes
     modes: Modes | None = key(None, skip=True)
+    maps: list[Modes] | None = key(None, skip=True)
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,25 @@ class ModelDynamics:
 
 
 @dataclass(frozen=True)
+class SameSystem:
+    """Distance between the dynamics of two models.
+
+    Parameters
+    ----------
+    held
+        Whether both have the same dynamics; None if inconclusive.
+    distance
+        Mean over token groups of the distance between their linear maps, with a jackknife interval over images.
+    null
+        Mean distance between the maps of different token groups of the first model; None where it has one group.
+    """
+
+    held: bool | None
+    distance: Estimate[float]
+    null: float | None = None
+
+
+@dataclass(frozen=True)
 class Against:
     """Other models on the same images.
 
@@ -157,11 +179,14 @@ class Against:
     operators
         By pair of models and token group: the distance between their linear maps up to a rotation, relative to their
         size (Dynamical Similarity Analysis); 0 for the same dynamics.
+    same_system
+        By pair of models with the first one: whether both have the same dynamics.
     """
 
     models: dict[str, ModelDynamics]
     distances: dict[str, dict[str, dict[str, CurveDistance]]]
     operators: dict[str, dict[str, float]] = field(default_factory=dict)
+    same_system: dict[str, SameSystem] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,8 @@ from raptor.dynamics import curves  # noqa: F401 (registers them)
 from raptor.dynamics.claims.claim import Claim
 from raptor.dynamics.curves.registry import CURVES
 from raptor.dynamics.result import Against, DynamicsResult
-from raptor.render.registry import page_sentences, page_table
-from raptor.render.tables import HELD, Cell, Number, Part, Table, file_lines, format_number
+from raptor.render.registry import Rung, evidence, page_sentences, page_table
+from raptor.render.tables import HELD, Cell, Number, Part, Table, file_lines, format_estimate, format_number
 from raptor.runtime.rundir import Record
 
 
@@ -148,3 +148,24 @@ def distances(against: Against) -> Table:
         rows.append(("linear map (DSA)", group, *maps))
     title = "Mean distance between two curves, relative to the range of the first"
     return Table(title, ("measure", "tokens", *pairs), tuple(rows))
+
+
+@evidence("dynamics")
+def same_dynamics(record: Record[DynamicsResult]) -> Rung | None:
+    """Return whether a surrogate has the dynamics of its teacher."""
+    systems = record.result.against.same_system if record.result.against is not None else {}
+    if not systems:
+        return None
+    pair, found = min(systems.items(), key=lambda item: item[1].distance.value)
+    text = (
+        f"Distance between the linear maps of {pair.replace(' | ', ' and ')}, up to a rotation: "
+        f"{format_estimate(found.distance, '.2f')}, averaged over token groups (0: the same dynamics; n = "
+        f"{found.distance.n} images)."
+    )
+    if found.null is not None:
+        text += f" Maps of different token groups of the first model are {found.null:.2f} apart."
+    short = {
+        True: "with the same dynamics", False: "with other dynamics", None: "whether its dynamics are the same is "
+        "inconclusive",
+    }[found.held]  # fmt: skip
+    return Rung("same_system", found.held, found.distance, found.null, text, short=short)

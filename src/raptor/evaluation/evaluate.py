@@ -62,6 +62,8 @@ class FidelityResult(HtmlRepr):
         measured.
     nulls
         Fidelity of the same surrogate trained on null teachers, by their names; None where they were not trained.
+    nulls_from
+        The command that measured the nulls, if they come with a bundled surrogate.
     """
 
     teacher_top1: Estimate[float] | None
@@ -79,6 +81,7 @@ class FidelityResult(HtmlRepr):
     runtime_rounds: int | None = key(None, omit_none=True)
     linear: LinearBaselines | None = key(None, omit_none=True)
     nulls: dict[str, NullFidelity] | None = key(None, omit_none=True)
+    nulls_from: str | None = key(None, omit_none=True)
 
     @property
     def n(self) -> int:

@@ -9,7 +9,8 @@ from markupsafe import Markup
 
 from raptor.evaluation import tables
 from raptor.evaluation.evaluate import FidelityResult
-from raptor.render.registry import page_sentences, page_table
+from raptor.evaluation.rewritable import rewritable_rung
+from raptor.render.registry import Rung, evidence, page_sentences, page_table
 from raptor.render.tables import Cell, Number, Part, Table, file_lines
 from raptor.runtime.rundir import Record
 
@@ -54,6 +55,12 @@ def answer(record: Record[FidelityResult]) -> list[Markup]:
     """Return what was found, in a sentence."""
     run = "" if record.out is None else record.out.name
     return [tables.answer(record.result, _name(record), record.result.phases, record.images, run)]
+
+
+@evidence("fidelity")
+def rewritable(record: Record[FidelityResult]) -> Rung | None:
+    """Return whether tied blocks reproduce the trajectory, and better than that of models with nothing to find."""
+    return rewritable_rung(record.result)
 
 
 def _name(record: Record[FidelityResult]) -> str:

@@ -16,10 +16,10 @@ from raptor.core.options import old_keywords
 from raptor.core.trajectory import Trajectory
 from raptor.errors import OptionError
 from raptor.phases.choose_k import given_k
-from raptor.phases.function.methods import Fit, Function, used
+from raptor.phases.function.methods import Fit, Function
 from raptor.phases.matrix import as_matrices, check_cosines
 from raptor.phases.objectives import find_objective
-from raptor.phases.options import FIT, FUNCTION, METHODS, SIMILARITY, PhasesOptions
+from raptor.phases.options import FIT, FUNCTION, METHODS, PhasesOptions
 from raptor.phases.partitions import Partitions
 from raptor.phases.result import PhasesResult
 from raptor.phases.similarity import Similarity, check_group, groups_of, layer_similarity
@@ -66,9 +66,9 @@ def find_phases(
     measured, matrix, binned = _measure(source, tracking, options)
     found = Partitions(options, measured, matrix, binned)
     if isinstance(source, DepthFlow) and images is not None:
-        if used(options.by, FUNCTION):
+        if options.images_for(FUNCTION):
             found.function = Function(source, images, options, progress)
-        if used(options.by, FIT):
+        if options.images_for(FIT):
             found.fit = Fit(source, images, options, seed, progress)
     return found.result(seed, draws)
 
@@ -76,8 +76,9 @@ def find_phases(
 def _check_method(source: Source, images: ImageSource | None, options: PhasesOptions) -> None:
     if options.by not in METHODS:
         raise OptionError(f"phases are found by {', '.join(METHODS)}, not {options.by!r}")
-    if options.by != SIMILARITY and (not isinstance(source, DepthFlow) or images is None):
-        raise OptionError(f"finding phases by {options.by} needs a model and images: a matrix has similarity alone")
+    wanted = [method for method in (FUNCTION, FIT) if options.images_for(method)]
+    if wanted and (not isinstance(source, DepthFlow) or images is None):
+        raise OptionError(f"finding phases by {wanted[-1]} needs a model and images: a matrix has similarity alone")
 
 
 def _measure(

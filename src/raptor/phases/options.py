@@ -11,7 +11,8 @@ from raptor.phases.objectives import OBJECTIVES
 
 AUTO = "auto"
 SIMILARITY, FUNCTION, FIT = "similarity", "function", "fit"
-METHODS = (SIMILARITY, FUNCTION, FIT)  # each needs what stands before it
+METHODS = (SIMILARITY, FUNCTION, FIT)  # each also measures those before it
+FUNCTION_IMAGES, FIT_IMAGES = 64, 256
 
 
 def parse_k(text: str, name: str = "--k") -> int | str:
@@ -44,7 +45,8 @@ class PhasesOptions:
         What phases are found from: `similarity` of states; `function`, whether blocks can stand in for one another; or
         `fit`, how well one block fits all layers of a phase. `fit` measures all three.
     function_images, fit_images
-        Number of images for `function` and for `fit`, which cost more per image than similarity.
+        Number of images for `function` and for `fit`, which cost more per image than similarity. None measures them
+        only where `by` needs them, on 64 and 256 images.
     """
 
     k: Annotated[int | str, Option("Number of phases; auto lets raptor choose it.", parse=parse_k)] = AUTO
@@ -75,6 +77,27 @@ class PhasesOptions:
         ),
     ] = SIMILARITY
     function_images: Annotated[
-        int, Option("Number of images for --by function and --by fit, which apply every block at every layer.", min=2)
-    ] = 64
-    fit_images: Annotated[int, Option("Number of images for --by fit to fit blocks on.", min=2)] = 256
+        int | None,
+        Option(
+            "Number of images on which every block is applied at every layer, which tests whether layers are "
+            f"interchangeable; {FUNCTION_IMAGES} with --by function or fit. Given a number, this is measured for any "
+            "--by.",
+            min=2,
+        ),
+    ] = None
+    fit_images: Annotated[
+        int | None,
+        Option(
+            f"Number of images on which blocks are fitted to the layers of each phase; {FIT_IMAGES} with --by fit. "
+            "Given a number, this is measured for any --by.",
+            min=2,
+        ),
+    ] = None
+
+    def images_for(self, method: str) -> int | None:
+        """Return the number of images for `function` or `fit`; None if it is not measured."""
+        given, default = {
+            FUNCTION: (self.function_images, FUNCTION_IMAGES), FIT: (self.fit_images, FIT_IMAGES)
+        }[method]  # fmt: skip
+        needed = METHODS.index(method) <= METHODS.index(self.by)
+        return given if given is not None else default if needed else None

@@ -83,9 +83,12 @@ class Partitions:
         assert verdict is not None
         methods = {method: MethodPhases.of(self._segment(method, chosen)) for method in by_method}
         agreement = replace(
-            compare_groups(groups, phases), even=Phases.even(len(matrix), chosen),
-            **{method: one.phases for method, one in methods.items()},
-        )  # fmt: skip
+            compare_groups(groups, phases),
+            similarity=methods[SIMILARITY].phases,
+            function=methods[FUNCTION].phases if FUNCTION in methods else None,
+            fit=methods[FIT].phases if FIT in methods else None,
+            even=Phases.even(len(matrix), chosen),
+        )
         interchangeable = None
         if self.function is not None:
             interchangeable = self.function.interchangeable(given or self.function.useful_k, seed)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from raptor.core.phases import Phases
-from raptor.phases.form.candidates import BLOCKS, KIND_NAMES, CandidateModel, Structure
 from raptor.phases.choose_k import most_phases
+from raptor.phases.form.candidates import BLOCKS, KIND_NAMES, CandidateModel, Structure
 from raptor.phases.function.interchangeable import Interchangeable
 from raptor.phases.function.methods import FitPhases, MethodPhases
 from raptor.phases.groups import Agreement

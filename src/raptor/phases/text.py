@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import singledispatch
 from typing import Any
 
-from raptor.phases.form.candidates import BLOCKS, KIND_NAMES
+from raptor.core.estimate import Estimate
 from raptor.phases.comparison import PhasesComparison
+from raptor.phases.form.candidates import KIND_NAMES
 from raptor.phases.result import PhasesResult
-from raptor.render.registry import page_sentences
+from raptor.phases.sentences import interchangeable_sentence
+from raptor.render.registry import Rung, evidence, page_sentences
 from raptor.render.tables import Cell, Number, Part, Table, file_lines
 from raptor.runtime.rundir import Record
 
 VERB = "phases"
+# Descriptions of the form of a similarity matrix, as people read them.
+FORMS = {
+    "drift": "a uniform drift",
+    "paced_drift": "a non-uniform drift",
+    "hybrid": "a uniform drift inside phases with jumps between them",
+    "blocks": "constant blocks",
+}
 # What the form of a similarity matrix means.
 MEANING = {
     "uniform drift": "it changes smoothly with depth, at constant speed",
@@ -117,24 +127,35 @@ def answer(record: Record[Any]) -> list[Sentence]:
         least = min(result.bootstrap.boundary_frequency.get(layer, 0.0) for layer in result.boundaries)
         said += [f"; each boundary is found again in at least {least:.0%} of ",
                  Number(result.bootstrap.n, ",", "bootstrap/n"), " bootstrap resamples of the images"]  # fmt: skip
-    said += [".", Number(result.suggested_k, "", "suggested_k", shown=_evidence(result.suggested_k))]
-    return [tuple(said)]
+    return [(*said, ".")]
 
 
-def _evidence(phases: int) -> str:
-    """Return the number of phases for which similarity is evidence, in words."""
-    if phases == 1:
-        return " Similarity alone is no evidence that these phases are real."
-    return f" Similarity alone is evidence for {phases} phases."
+@evidence(VERB)
+def form(record: Record[Any]) -> Rung | None:
+    """Return what describes the form of the similarity best; this is no answer to the hypothesis."""
+    result = record.result
+    if not isinstance(result, PhasesResult) or not result.explained:
+        return None
+    shares = {FORMS[name]: share for name, share in result.explained.items()}
+    best = max(shares, key=lambda name: shares[name])
+    others = ", ".join(f"{name} {share:.0%}" for name, share in shares.items() if name != best)
+    text = (
+        f"Share of the variance of the similarity between layers that each description explains: {best} "
+        f"{shares[best]:.0%}, {others}. This says how states change along depth; it is evidence neither for nor "
+        "against recurrence."
+    )
+    return Rung("form", None, Estimate(shares[best], math.nan, math.nan, result.n), None, text)
 
 
-@page_sentences(VERB, "refuted")
-def refuted(record: Record[Any]) -> list[Sentence]:
-    """Return what the paper claims of phases and the similarity does not show."""
-    return [
-        ("Claim of the paper: the similarity of layers shows phases. Measured "
-            "here: it changes smoothly with depth, so the "
-         "boundaries between phases are a choice of the method.",)
-        for one in _results(record)
-        if one.verdict != BLOCKS
-    ]  # fmt: skip
+@evidence(VERB)
+def interchangeable(record: Record[Any]) -> Rung | None:
+    """Return whether layers of a phase can stand in for one another."""
+    result = record.result
+    found = result.interchangeable if isinstance(result, PhasesResult) else None
+    if found is None:
+        return None
+    short = {
+        True: f"layers interchangeable within {found.phases}", False: "layers not interchangeable",
+        None: "whether layers are interchangeable is inconclusive",
+    }[found.held]  # fmt: skip
+    return Rung("interchangeable", found.held, found.error, 1.0, interchangeable_sentence(found), short=short)

@@ -23,6 +23,8 @@ class Preset:
         Number of images and seeds of linear probes, and passes over the images; None for the tasks' own.
     film_images
         Number of images of the depth film.
+    function_images
+        Number of images on which every block is applied at every layer.
     """
 
     images: int
@@ -36,19 +38,23 @@ class Preset:
     probe_seeds: tuple[int, ...]
     probe_epochs: float | None
     film_images: int
+    function_images: int
 
 
 PRESETS = {
     "quick": Preset(
         images=256, steps=30, batch_size=16, perturbation_images=4, lyapunov_images=1, intervention_images=32,
         intervention_orders=2, probe_images=512, probe_seeds=(0,), probe_epochs=4.0, film_images=4,
+        function_images=64,
     ),
     "standard": Preset(
         images=1000, steps=500, batch_size=32, perturbation_images=32, lyapunov_images=4, intervention_images=500,
         intervention_orders=3, probe_images=2000, probe_seeds=(0, 1, 2), probe_epochs=None, film_images=6,
+        function_images=128,
     ),
     "full": Preset(
         images=5000, steps=5000, batch_size=64, perturbation_images=64, lyapunov_images=8, intervention_images=1000,
         intervention_orders=3, probe_images=10_000, probe_seeds=(0, 1, 2), probe_epochs=None, film_images=8,
+        function_images=256,
     ),
 }  # fmt: skip

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from raptor.render.notebook import HtmlRepr
+from raptor.render.registry import Rung
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,8 @@ class PipelineResult(HtmlRepr):
         The file of the page.
     answer
         The summary at the top of the page, as sentences.
+    evidence
+        The ladder of evidence on the block-recurrent hypothesis.
     """
 
     model: str
@@ -54,3 +57,4 @@ class PipelineResult(HtmlRepr):
     stages: list[StageResult]
     report: str
     answer: list[str]
+    evidence: list[Rung] = field(default_factory=list)

@@ -18,6 +18,7 @@ from raptor.pipeline.presets import PRESETS
 from raptor.pipeline.result import PipelineResult, StageResult
 from raptor.pipeline.stages import NothingToDoError, Stage, Stages
 from raptor.reporting.collect import collect
+from raptor.reporting.ladder import ladder
 from raptor.reporting.page import summary
 from raptor.reporting.write import PAGE, write_page
 from raptor.runtime.files import discard
@@ -96,8 +97,10 @@ def run_pipeline(
             readers = [out / other.name for other in planned if stage.name in other.reads]
             done.append(_run_stage(stage, out / stage.name, readers, run_options))
         page = out / PAGE
-        sentences = [sentence for subject in collect([out]) for sentence in summary(subject)]
-        result = PipelineResult(model, data, options.preset, done, str(page), sentences)
+        subjects = collect([out])
+        sentences = [sentence for subject in subjects for sentence in summary(subject)]
+        evidence = [rung for subject in subjects for rung in ladder(subject)]
+        result = PipelineResult(model, data, options.preset, done, str(page), sentences, evidence)
         images = (read_result_json(out / "phases") or {}).get("images", 0)
         record = run.record(result, images=images, layers=stages.teacher.depth)
         write_page([out], page)

@@ -92,6 +92,7 @@ class Stages:
             self.preset = replace(
                 preset, images=n, intervention_images=min(n, preset.intervention_images),
                 probe_images=min(n, preset.probe_images), film_images=min(n, preset.film_images),
+                function_images=max(2, min(n, preset.function_images)),
             )  # fmt: skip
         self.teacher = load_model(model, run_options.size, weights, None, run_options.device)
         first = next(iter(loading.load(data, self.teacher, None, 1)))
@@ -145,7 +146,7 @@ class Stages:
             [self.model],
             f"{self.data}:train",
             weights=self.weights,
-            options=PhasesOptions(k=self.k),
+            options=PhasesOptions(k=self.k, function_images=self.preset.function_images),
             loading=self.loading,
             run_options=self._options(folder, self.preset.images),
         )

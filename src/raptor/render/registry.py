@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from raptor.core.estimate import Estimate
+from raptor.core.serialize import key
 from raptor.render.tables import Table
 
 if TYPE_CHECKING:
@@ -74,6 +76,45 @@ class PageEntry:
     unless: str | None = None
 
 
+@dataclass(frozen=True)
+class Rung:
+    """One rung of the ladder of evidence on the block-recurrent hypothesis.
+
+    Parameters
+    ----------
+    rung
+        `form`, `interchangeable`, `rewritable` or `same_system`.
+    held
+        True, false, or None if inconclusive; always None for the form of similarity, which only describes.
+    value
+        What was measured, with its interval; None where it was not.
+    null
+        The same without recurrence; None where it was not measured.
+    text
+        The result in a sentence.
+    model
+        Name of the model.
+    short
+        The same in a few words, for the headline; not in result.json.
+    """
+
+    rung: str
+    held: bool | None
+    value: Estimate[float] | None = key(None, name="value", ci="ci")
+    null: float | None = None
+    text: str = ""
+    model: str | None = key(None, omit_none=True)
+    short: str = key("", skip=True)
+
+
+# Rungs in order, with what people read.
+RUNGS = {
+    "form": "Form of similarity",
+    "interchangeable": "Layers interchangeable",
+    "rewritable": "Rewritable by tied blocks",
+    "same_system": "Same dynamics",
+}
+EVIDENCE: list[tuple[str, Callable[[Record[Any]], Rung | None]]] = []
 FIGURES: dict[tuple[str, str], FigureEntry] = {}
 TABLES: list[PageEntry] = []
 SENTENCES: list[PageEntry] = []
@@ -116,6 +157,16 @@ def page_sentences(verb: str, section: str, unless: str | None = None) -> Callab
 
     def register(make: Function) -> Function:
         SENTENCES.append(PageEntry(verb, section, make, unless))
+        return make
+
+    return register
+
+
+def evidence(verb: str) -> Callable[[Function], Function]:
+    """Register a function from a record of a verb to a `Rung`, or None where the record has no such evidence."""
+
+    def register(make: Function) -> Function:
+        EVIDENCE.append((verb, make))
         return make
 
     return register

@@ -27,6 +27,12 @@ def format_number(value: Any, form: str = ".3f") -> str:
     return format(value, form) if form else str(value)
 
 
+def format_estimate(value: Estimate[float], form: str = ".3f") -> str:
+    """Return a number with its interval as text; the number alone where it has none."""
+    shown, low, high = (format_number(part, form) for part in (value.value, *value.ci))
+    return shown if "nan" in (low, high) else f"{shown} [{low}, {high}]"
+
+
 @dataclass(frozen=True)
 class Number:
     """A number in a table or a sentence, with its format and its key in result.json.

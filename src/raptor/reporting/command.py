@@ -25,10 +25,14 @@ Runs = Annotated[
 )  # fmt: skip
 def report_command(runs: Runs, *, run_options: RunOptions) -> Record[ReportResult]:
     """Write one report page from the results of earlier commands."""
+    from raptor.reporting.collect import collect
+    from raptor.reporting.ladder import ladder
     from raptor.reporting.write import PAGE as NAME
     from raptor.reporting.write import write_page
 
     out = run_options.out or Path(NAME)
     page = out if out.suffix == ".html" else out / NAME
     with Run("report", {"runs": [str(run) for run in runs]}, None, run_options.seed) as run:
-        return run.record(ReportResult(str(page), write_page(runs, page)), images=0, layers=0)
+        missing = write_page(runs, page)
+        evidence = [rung for subject in collect(runs) for rung in ladder(subject)]
+        return run.record(ReportResult(str(page), missing, evidence), images=0, layers=0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from raptor.render.registry import Rung
 
 
 @dataclass(frozen=True)
@@ -15,7 +17,10 @@ class ReportResult:
         The file.
     missing
         Notes on what could not be read or shown.
+    evidence
+        The ladder of evidence on the block-recurrent hypothesis, for each model.
     """
 
     report: str
     missing: list[str]
+    evidence: list[Rung] = field(default_factory=list)

@@ -30,16 +30,28 @@ def operator_distance(one: Float[Tensor, "m m"], other: Float[Tensor, "n n"], se
 
     Parameters
     ----------
+    one, other, seed
+        As in `nearest_coordinates`.
+    """
+    return nearest_coordinates(one, other, seed)[0]
+
+
+def nearest_coordinates(
+    one: Float[Tensor, "m m"], other: Float[Tensor, "n n"], seed: int = 0
+) -> tuple[float, Float[Tensor, "size size"]]:
+    """Return the distance of two maps up to an orthogonal change of coordinates, and that change.
+
+    Parameters
+    ----------
     one, other
         Square matrices; the smaller one is padded with zeros.
     seed
         Seed of the coordinates that the search starts from.
     """
-    size = max(len(one), len(other))
-    a, b = (_padded(matrix.double(), size) for matrix in (one, other))
-    scale = (a.norm() + b.norm()) / 2
+    a, b, scale = _prepared(one, other)
+    size = len(a)
     if not scale:
-        return 0.0
+        return 0.0, torch.eye(size, dtype=torch.float64)
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.linalg.qr(torch.randn(STARTS, size, size, generator=generator, dtype=torch.float64))[0]
     identity = torch.eye(size, dtype=torch.float64)
@@ -47,8 +59,22 @@ def operator_distance(one: Float[Tensor, "m m"], other: Float[Tensor, "n n"], se
     flipped[0, 0] = -1  # both kinds of orthogonal maps: steps from one never reach the other
     starts = torch.stack([aligned(a, b), identity, *drawn])
     errors, found = _descend(a, b, torch.cat([starts, starts @ flipped]))
-    best = [_descend(a, b, found[one : one + 1])[0] for one in errors.argsort()[:POLISHED]]
-    return float(torch.cat(best).min().clamp(min=0).sqrt() / scale)
+    polished = [_descend(a, b, found[one : one + 1]) for one in errors.argsort()[:POLISHED]]
+    error, turn = min(polished, key=lambda one: float(one[0]))
+    return float(error.clamp(min=0).sqrt() / scale), turn[0]
+
+
+def distance_from(one: Float[Tensor, "m m"], other: Float[Tensor, "n n"], start: Float[Tensor, "size size"]) -> float:
+    """Return the distance that the search reaches from given coordinates alone; see `nearest_coordinates`."""
+    a, b, scale = _prepared(one, other, len(start))
+    return float(_descend(a, b, start[None])[0].clamp(min=0).sqrt() / scale) if scale else 0.0
+
+
+def _prepared(one: Tensor, other: Tensor, least: int = 0) -> tuple[Operator, Operator, float]:
+    """Return two maps of the same size in double precision, and the mean of their norms."""
+    size = max(len(one), len(other), least)
+    a, b = (_padded(matrix.double(), size) for matrix in (one, other))
+    return a, b, float(a.norm() + b.norm()) / 2
 
 
 def _padded(matrix: Tensor, size: int) -> Operator:

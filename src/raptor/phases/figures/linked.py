@@ -6,10 +6,10 @@ import altair as alt
 
 from raptor.core.phases import Phases
 from raptor.errors import MatrixError
-from raptor.phases.form.candidates import BLOCKS, DRIFT, KIND_NAMES, NONUNIFORM_DRIFT, CandidateFit
 from raptor.phases.figures.shared import candidate_axes, candidate_rows, model_figure
-from raptor.phases.result import PhasesResult
+from raptor.phases.form.candidates import BLOCKS, DRIFT, KIND_NAMES, NONUNIFORM_DRIFT, CandidateFit
 from raptor.phases.matrix import MOST_LAYERS
+from raptor.phases.result import PhasesResult
 from raptor.render.charts import HEIGHT, SEQUENTIAL, WIDTH, Figure, chart_of
 from raptor.render.matrix_charts import CELLS, CUT, cells, cuts, heat
 

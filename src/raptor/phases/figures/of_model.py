@@ -7,11 +7,11 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from raptor.phases.form.candidates import BLOCKS, DRIFT, NONUNIFORM_DRIFT, CandidateModel
 from raptor.phases.comparison import PhasesComparison
 from raptor.phases.figures.shared import VERB, candidate_axes, candidate_rows, model_figure, readable
-from raptor.phases.result import PhasesResult
+from raptor.phases.form.candidates import BLOCKS, DRIFT, NONUNIFORM_DRIFT, CandidateModel
 from raptor.phases.panels import panel, subtitle
+from raptor.phases.result import PhasesResult
 from raptor.render.charts import DIVERGING, HEIGHT, SEQUENTIAL, WIDTH, Figure, chart_of
 from raptor.render.matrix_charts import CELLS, CUT, SMALL_CELLS, cells, cuts, heat, side_by_side
 from raptor.render.registry import figure
@@ -73,6 +73,29 @@ def residuals(result: PhasesResult, name: str) -> Figure | None:
         for one, matrix in left.items()
     ]
     return Figure(alt.hconcat(*charts).properties(title=f"Residuals of candidate models: {name}"))
+
+
+@model_figure(
+    "function",
+    "depth",
+    "Cosine between the update of a layer (row) and that of another block applied at its input (column). Layers that "
+    "are interchangeable have 1. Lines: the best phases by function.",
+)
+def function(result: PhasesResult, name: str) -> Figure | None:
+    """Draw the update cosine with the boundaries that follow from it; None where it was not measured."""
+    if result.function is None:
+        return None
+    matrix, depth = np.asarray(result.function.update_cosine[result.group]), result.phases.depth
+    phases = result.methods["function"].phases
+    colour = alt.Color(
+        "value:Q", title="update cosine", scale=alt.Scale(scheme=DIVERGING, domain=[-1.0, 1.0], reverse=True)
+    )
+    drawn = alt.layer(heat(cells(matrix, 1), 1, depth, CELLS, colour), *cuts({phases.k: phases}, depth))
+    title = alt.Title(
+        f"Functional similarity: {name}",
+        subtitle=f"tokens: {result.group}; n = {result.function.images} images; phases {phases}",
+    )
+    return Figure(drawn.properties(title=title))
 
 
 @model_figure("descriptions", None, "Error of each candidate model against its number of parameters.")

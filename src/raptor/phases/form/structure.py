@@ -18,6 +18,7 @@ from scipy.special import stdtrit
 from raptor.core.bootstrap import LEVEL, BinnedMean
 from raptor.core.estimate import Estimate
 from raptor.core.phases import Phases
+from raptor.phases.choose_k import most_phases
 from raptor.phases.form.candidates import (
     BLOCKS,
     DRIFT,
@@ -27,7 +28,6 @@ from raptor.phases.form.candidates import (
     NonUniformDriftFit,
     Structure,
 )
-from raptor.phases.choose_k import most_phases
 from raptor.phases.form.drift import (
     PARAMETERS,
     TIME_PARAMETERISATIONS,
@@ -140,7 +140,9 @@ def describe_structure(
     return replace(structure, verdict=verdict)
 
 
-def explained_variance(similarity: Float[np.ndarray, "layers layers"], structure: Structure, k: int) -> dict[str, float]:
+def explained_variance(
+    similarity: Float[np.ndarray, "layers layers"], structure: Structure, k: int
+) -> dict[str, float]:
     """Return the share of the variance of S over pairs of layers that each description explains, fitted to all images.
 
     Parameters
@@ -154,7 +156,9 @@ def explained_variance(similarity: Float[np.ndarray, "layers layers"], structure
     """
     target = pairs_of(similarity[None])[0]
     blocks = structure.blocks[min(k, max(structure.blocks))]
-    fits = [fit_drift(time_between(similarity[None], name, blocks.phases), target[None]) for name in TIME_PARAMETERISATIONS]
+    fits = [
+        fit_drift(time_between(similarity[None], name, blocks.phases), target[None]) for name in TIME_PARAMETERISATIONS
+    ]
     residuals = {
         "drift": structure.drift.residual,
         "paced_drift": structure.nonuniform_drift.residual,

@@ -35,7 +35,7 @@ OBJECTIVE = "fit"
 
 
 def layers_around(middle: int, depth: int) -> list[int]:
-    """Return layers in the order in which they join the segments whose middle block is `middle`: m, m+1, m-1, m+2, ..."""
+    """Return layers in the order in which they join the segments around a middle block m: m, m+1, m-1, m+2, ..."""
     order = [middle]
     for step in range(1, depth):
         for layer in (middle + step, middle - step):
@@ -63,7 +63,7 @@ def segment_costs(flow: DepthFlow, images: ImageSource, seed: int = 0) -> NDArra
     todo = list(range(flow.depth))
     while todo:
         blocks, todo = _fitting(flow, images, todo)
-        for block, halves in _moments(flow, images, blocks, seed).items():
+        for halves in _moments(flow, images, blocks, seed).values():
             order = list(halves[0])
             weight = {layer: 1 / max(moments.energy, 1e-30) for layer, moments in halves[0].items()}
             held = {layer: 1 / max(moments.energy, 1e-30) for layer, moments in halves[1].items()}

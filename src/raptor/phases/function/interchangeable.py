@@ -5,13 +5,12 @@ The rule, fixed before any measurement. With the relative error of replacing a l
 
 - within phases, the mean relative error is at most 0.5: a block of the same phase removes at least half of the error of
   doing nothing;
-- the update cosine within phases exceeds that across phases by at least 0.2 at the same distance between layers, so
-  that blocks that change smoothly along depth do not count.
+- the part of the update that a replacement saves, 1 - error and at least 0, is larger by at least 0.2 within phases
+  than across phases at the same distance between layers, so that blocks that change smoothly along depth do not count.
 
 The whole 95% interval over images must be on that side; if one of the two is wholly on the other side, layers are not
-interchangeable; otherwise the result is inconclusive. The null: matrices whose residuals about the mean at each
-distance are permuted among pairs with that distance, each with its own best partition; a significant result must have
-p <= 0.05 where the test can reach that.
+interchangeable; otherwise the result is inconclusive. The null: the same matrix with its values permuted among pairs of
+the same distance, each with its own best partition; the contrast must also have p <= 0.05.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from raptor.phases.similarity import ALL
 from raptor.phases.solvers import best_boundaries, best_suffixes
 
 LARGEST_ERROR = 0.5  # largest mean relative error within phases
-SMALLEST_CONTRAST = 0.2  # smallest difference in update cosine between pairs within and across phases
+SMALLEST_CONTRAST = 0.2  # smallest difference in what replacements within and across phases save
 SIGNIFICANT = 0.05
 PERMUTATIONS = 199
 
@@ -54,7 +53,8 @@ class Interchangeable:
     better_than_nothing
         Share of pairs within phases, and of all pairs, whose relative error is below 1.
     contrast
-        Update cosine within phases minus that across phases at the same distance; None for a single phase.
+        What a replacement saves (1 - error, at least 0) within phases minus across phases, at the same distance; None
+        for a single phase.
     null, p, smallest_p
         Mean contrast of the null, the share of its contrasts that are at least as large (the measured one counts), and
         the smallest value that share can have; None for a single phase.
@@ -110,8 +110,8 @@ def is_interchangeable(
     error = estimate(error_mean, error_drawn, inside)
     contrast = null = p = smallest = None
     if weights is not None:
-        contrast = _weighted(matrix, drawn, weights, function.n)
-        nulls = null_contrasts(matrix.numpy(), phases.k, objective, min_length, seed)
+        contrast = _weighted(saved(error_mean), saved(error_drawn), weights, function.n)
+        nulls = null_contrasts(saved(error_mean).numpy(), phases.k, objective, min_length, seed)
         null = float(nulls.mean())
         p = float((1 + np.sum(nulls >= contrast.value - 1e-12)) / (1 + len(nulls)))
         smallest = 1 / (1 + len(nulls))
@@ -142,6 +142,12 @@ def _verdict(error: Estimate[float] | None, contrast: Estimate[float] | None, p:
         good += [contrast.low >= SMALLEST_CONTRAST, p <= SIGNIFICANT]
         bad += [contrast.high < SMALLEST_CONTRAST]
     return True if all(good) else False if any(bad) else None
+
+
+def saved(errors: Float[Tensor, "*draws layers layers"]) -> Float[Tensor, "*draws layers layers"]:
+    """Return what replacements save over leaving the update out: 1 - error, at least 0, over both directions."""
+    part = (1 - errors).clamp(min=0)
+    return (part + part.mT) / 2
 
 
 def same_phase(phases: Phases) -> Float[Tensor, "layers layers"] | Tensor:
@@ -180,7 +186,7 @@ def null_contrasts(
     Parameters
     ----------
     matrix
-        Symmetric update cosine.
+        What replacements save, for each pair of layers.
     k, objective, min_length
         How matrices are partitioned.
     seed

@@ -23,7 +23,7 @@ from raptor.phases.function.interchangeable import Interchangeable, is_interchan
 from raptor.phases.function.local import FunctionalSimilarity, functional_similarity
 from raptor.phases.function.training_free import fit_surrogate
 from raptor.phases.groups import BestPartition, RunnerUp, best_partitions
-from raptor.phases.options import FIT, FUNCTION, SIMILARITY, PhasesOptions
+from raptor.phases.options import FIT, FUNCTION, PhasesOptions
 from raptor.phases.segment import Segmentation, segment
 from raptor.runtime.notes import note
 from raptor.runtime.progress import ProgressLike
@@ -113,7 +113,7 @@ class Function:
     """
 
     def __init__(self, flow: DepthFlow, images: ImageSource, options: PhasesOptions, progress: ProgressLike):
-        some = tracked(first_images(images, options.function_images), "functional similarity", progress)
+        some = tracked(first_images(images, options.images_for(FUNCTION) or 0), "functional similarity", progress)
         self.measured: FunctionalSimilarity = functional_similarity(flow, some)
         self.options = options
         self.binned = self.measured.symmetric(options.group)
@@ -152,11 +152,9 @@ class Fit:
         Seed of the tokens that are used.
     """
 
-    def __init__(
-        self, flow: DepthFlow, images: ImageSource, options: PhasesOptions, seed: int, progress: ProgressLike
-    ):
+    def __init__(self, flow: DepthFlow, images: ImageSource, options: PhasesOptions, seed: int, progress: ProgressLike):
         self.flow, self.options, self.progress = flow, options, progress
-        self.images = first_images(images, options.fit_images)
+        self.images = first_images(images, options.images_for(FIT) or 0)
         self.costs = segment_costs(flow, tracked(self.images, "fit of segments", progress), seed)
         most = most_phases(flow.depth, options.min_length)
         self.by_k = fitted_partition(self.costs, most, options.min_length).by_k
@@ -194,9 +192,3 @@ def _first(images: ImageSource, n: int) -> Iterator[Batch]:
         (some,) = islice(BatchList([as_batch(batch)]).with_batch_size(n), 1)
         yield some
         n -= len(some)
-
-
-def used(by: str, method: str) -> bool:
-    """Return whether finding phases by one method also measures another: each needs those before it."""
-    order = (SIMILARITY, FUNCTION, FIT)
-    return order.index(method) <= order.index(by)
