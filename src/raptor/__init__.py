@@ -57,6 +57,9 @@ if TYPE_CHECKING:
     from raptor.models.teachers.teacher import Parts as Parts
     from raptor.models.teachers.teacher import Teacher as Teacher
     from raptor.phases.find import find_phases as find_phases
+    from raptor.phases.function.local import FunctionalSimilarity as FunctionalSimilarity
+    from raptor.phases.function.local import functional_similarity as functional_similarity
+    from raptor.phases.function.training_free import fit_surrogate as fit_surrogate
     from raptor.phases.options import PhasesOptions as PhasesOptions
     from raptor.phases.result import PhasesResult as PhasesResult
     from raptor.phases.segment import Segmentation as Segmentation
@@ -114,6 +117,9 @@ _HOME = {
     "segment_batch": "raptor.phases.segment",
     "Segmentation": "raptor.phases.segment",
     "find_phases": "raptor.phases.find",
+    "functional_similarity": "raptor.phases.function.local",
+    "FunctionalSimilarity": "raptor.phases.function.local",
+    "fit_surrogate": "raptor.phases.function.training_free",
     "PhasesOptions": "raptor.phases.options",
     "PhasesResult": "raptor.phases.result",
     # Train and evaluate surrogates

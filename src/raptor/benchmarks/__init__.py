@@ -15,7 +15,12 @@ from raptor.benchmarks.distillation import (
     same_block_wide,
 )
 from raptor.benchmarks.dynamics import dynamics_against_forward
-from raptor.benchmarks.phases import segmentation_against_ruptures, similarity_against_forward
+from raptor.benchmarks.phases import (
+    fit_against_forward,
+    function_against_forward,
+    segmentation_against_ruptures,
+    similarity_against_forward,
+)
 from raptor.benchmarks.probing import eight_rates, kept_features
 from raptor.benchmarks.rollout import rollout_against_forward
 from raptor.benchmarks.training import generation_against_step, step_against_products
@@ -33,6 +38,8 @@ BENCHMARKS: dict[str, Callable[[], Ratio]] = {
     "scenes": generation_against_step,
     "training-step": step_against_products,
     "similarity": similarity_against_forward,
+    "function": function_against_forward,
+    "fit": fit_against_forward,
     "segmentation": segmentation_against_ruptures,
     "distillation-same-192": same_block_small,
     "distillation-same-384": same_block_wide,
