@@ -47,6 +47,7 @@ def fidelity_command(
     from raptor.data.load import HELD_OUT, data_for, parse_source
     from raptor.evaluation import figures  # noqa: F401 (registers them)
     from raptor.evaluation.evaluate import fidelity
+    from raptor.evaluation.shipped import with_shipped_nulls
     from raptor.models.load import load_model
     from raptor.models.pretrained import RaptorModel, with_teacher
     from raptor.render.charts import draw
@@ -74,6 +75,7 @@ def fidelity_command(
         result = fidelity(
             both, images, run_options.seed, run_options.batch, run_options.progress, options, training
         )  # fmt: skip
+        result = with_shipped_nulls(result, surrogate)
         return run.record(
             result,
             images=result.n,

@@ -135,10 +135,9 @@ def nulls(result: FidelityResult, name: str | None = None) -> Table | None:
         rows.append((*before, title, steps, *values))
     n = max(one.n for one in result.nulls.values())
     columns = (*(() if name is None else ("surrogate",)), "teacher", "training steps", *measures.values())
-    return Table(
-        f"The same surrogate trained on null teachers, last layer; n = {n:,} held-out images [95% interval]",
-        columns, tuple(rows),
-    )  # fmt: skip
+    before_now = "" if result.nulls_from is None else f"; measured before, with {result.nulls_from}"
+    title = f"The same surrogate trained on null teachers, last layer; n = {n:,} held-out images [95% interval]"
+    return Table(title + before_now, columns, tuple(rows))
 
 
 def _last_ends(at: str) -> tuple[str, str]:
