@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import raptor
 from raptor.core.deserialize import from_plain
 from raptor.core.preprocessing import Preprocessing
 from raptor.core.serialize import to_plain
@@ -173,3 +174,39 @@ def test_a_matrix_has_a_figure_of_depth_without_certainty(call):
     drawn = json.dumps(depth(result, "").chart.to_dict())
     assert "too few images to resample" in drawn
     assert "boundary:N" not in drawn
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("scenes", "--by", "magic"), "magic"),
+        (("scenes", "--by", "function", "--function-images", "1"), "function-images"),
+        (("scenes", "--by", "fit", "--fit-images", "x"), "fit-images"),
+        (("--matrix", MATRIX, "--distance", "--by", "fit"), "similarity alone"),
+        (("--matrix", MATRIX, "--distance", "--function-images", "8"), "similarity alone"),
+    ],
+)
+def test_mistakes_about_methods_are_one_line(call, arguments, says):
+    code, out, err = call("phases", *arguments, "--quiet")
+    assert (code, out) == (2, "")
+    assert says in err
+    assert err.startswith("error: ")
+
+
+def test_by_function_on_the_command_line(call, trained, tmp_path):
+    code, _, err = call(
+        "phases", trained, "--data", "scenes", "--by", "fit", "--images", 16, "--function-images", 4, "--fit-images", 8,
+        "--device", "cpu", "--out", tmp_path / "out",
+    )  # fmt: skip
+    assert code == 0, err
+    found = json.loads((tmp_path / "out" / "result.json").read_text())
+    layers = found["layers"]
+    assert found["by"] == "fit"
+    assert set(found["agreement"]) >= {"similarity", "function", "fit", "even"}
+    assert np.shape(found["function"]["update_cosine"]["all"]) == (layers, layers)
+    assert np.shape(found["function"]["relative_error"]["cls"]) == (layers, layers)
+    assert set(found["explained"]) == {"drift", "paced_drift", "hybrid", "blocks"}
+    assert {"held", "within", "across", "p"} <= set(found["interchangeable"])
+    assert len(found["fit"]["surrogate"]["r2"]["all"]) == layers
+    read = raptor.read_result(tmp_path / "out")
+    assert str(read.result.phases) == found["phases"]
