@@ -11,6 +11,7 @@ import torch
 import raptor
 from raptor.core import toy
 from raptor.core.tokens import TokenLayout
+from raptor.dynamics.angles import angle
 from raptor.dynamics.curves.coherence import Coherence
 from raptor.dynamics.curves.convergence import Convergence
 from raptor.dynamics.curves.norms import Norms
@@ -18,7 +19,6 @@ from raptor.dynamics.curves.ranks import UpdateRanks, ranks
 from raptor.dynamics.curves.speed import Speed
 from raptor.dynamics.dmd.pooled import DMDError, PooledDMD, fit
 from raptor.dynamics.dmd.random_walk import RandomWalkMeasure, random_walk
-from raptor.dynamics.geometry import angle
 from raptor.dynamics.measures import StateBatch, run_measures
 from vits import family, pixels
 

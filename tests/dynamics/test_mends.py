@@ -9,7 +9,7 @@ import torch
 import raptor
 from raptor.core import toy
 from raptor.core.tokens import TokenLayout
-from raptor.dynamics.curves.bends import consecutive_cosines, layer_products
+from raptor.dynamics.curves.bends import consecutive_cosines, squared_distances
 from raptor.dynamics.curves.ranks import UpdateRanks
 from raptor.dynamics.dmd.pooled import fit
 from raptor.dynamics.measures import StateBatch, run_measures
@@ -148,8 +148,9 @@ def test_pairs_are_of_different_classes_and_disjoint():
 
 def test_updates_of_a_rotation_turn_by_its_angle():
     states = raptor.rollout(flow := Scripted(angle=every(0.3)), flow.embed(pictures(3).double())).states
-    found = consecutive_cosines(layer_products(states.transpose(1, 2)))
-    assert found.numpy() == pytest.approx(np.full((3, 12, 11), np.cos(0.3)), abs=1e-9)
+    distances = squared_distances(states.unbind(dim=1))
+    found = consecutive_cosines(distances, torch.arange(len(distances)))
+    assert found.numpy() == pytest.approx(np.full((11, 3, 12), np.cos(0.3)), abs=1e-9)
     found = raptor.measure_dynamics(
         flow, list(pictures(8).double().split(4)), None, raptor.DynamicsOptions(perturbation_images=2, mixing_pairs=1)
     )

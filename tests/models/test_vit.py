@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -179,3 +182,8 @@ def test_position_waves_depend_on_the_offset_only() -> None:
 def test_impossible_configurations_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(OptionError, match=next(iter(wrong))):
         ViTConfig(**wrong)  # type: ignore[arg-type]
+
+
+def test_loading_does_not_import_the_compiler_of_torch() -> None:
+    code = "import sys, raptor; raptor.load_model('scenes'); print('torch._dynamo' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

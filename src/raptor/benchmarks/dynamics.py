@@ -16,7 +16,7 @@ BATCHES = 8  # of four images in either half: fits between the halves cost the s
 def dynamics_against_forward() -> Ratio:
     """Norms, convergence, speed, paths and basins, ranks and coherence, DMD: all in one pass, against the bare pass.
 
-    Intervals, which are made after it, cost the same for any number of images and are not in it.
+    Intervals and fits of single images are made after it. They cost the same for any number of images: not in it.
     """
     keep_freed_memory()  # as the command does
     own, teacher, pixels = dinov2_small()

@@ -15,6 +15,7 @@ from raptor.core.batches import ImageSource, as_image_set, n_real
 from raptor.core.flow import DepthFlow, layers_of, trajectory_size
 from raptor.core.processes import Processes
 from raptor.core.tokens import TokenLayout
+from raptor.dynamics.angles import angle_apart
 from raptor.dynamics.unread import last_layers
 from raptor.runtime.device import doubled
 from raptor.runtime.distributed import SINGLE_PROCESS
@@ -74,8 +75,9 @@ class StateBatch:
 
     @cached_property
     def directions(self) -> list[State]:
-        """Directions x_l / |x_l|, one tensor per layer."""
-        return [normalize(states, dim=-1) for states in self.states]
+        """Directions x_l / |x_l|, one tensor per layer; 0 for a state of 0."""
+        lengths = self.norms.clamp(min=torch.finfo(self.norms.dtype).tiny).unbind(dim=1)
+        return [states / length[..., None] for states, length in zip(self.states, lengths, strict=True)]
 
     @cached_property
     def updates(self) -> list[State]:
@@ -90,10 +92,7 @@ class StateBatch:
     @cached_property
     def angles(self) -> Float[Tensor, "batch steps tokens"]:
         """Angles between the directions at the layers l and l + 1, in radians; arccos would lose small ones."""
-        sums = zip(self.directions, self.directions[1:], strict=False)
-        return 2 * torch.atan2(
-            self.update_norms, torch.stack([(one + other).norm(dim=-1) for one, other in sums], dim=1)
-        )
+        return angle_apart(self.update_norms, self.norms[:, :-1], self.norms[:, 1:])
 
     @cached_property
     def group_means(self) -> dict[str, Float[Tensor, "batch layers width"]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import torch
 
 from raptor.core.batches import ImageSource
@@ -13,7 +15,7 @@ from raptor.dynamics.claims.rotation import RotationNull
 from raptor.dynamics.curves.image_ranks import ImageRanks
 from raptor.dynamics.curves.registry import RegisteredMeasures
 from raptor.dynamics.curves.speed import Speed
-from raptor.dynamics.dmd.pooled import DMDError, PooledDMD
+from raptor.dynamics.dmd.pooled import DMDError, Modes, PooledDMD
 from raptor.dynamics.dmd.random_walk import RandomWalkMeasure
 from raptor.dynamics.dmd.single_images import ImageDMD
 from raptor.dynamics.measures import Measure, run_measures
@@ -40,15 +42,28 @@ class Pooled:
         self.eval_speed, self.rotation, self.image_ranks = Speed(), RotationNull(), ImageRanks()
         self.walk, self.single = RandomWalkMeasure(), ImageDMD()
 
-    def run(self, flow: DepthFlow, split: FitEvalSplit) -> None:
-        """Run both halves, one after the other."""
+    def run(self, flow: DepthFlow, split: FitEvalSplit, *first: Measure) -> None:
+        """Run both halves, one after the other.
+
+        Parameters
+        ----------
+        flow, split
+            The model, and both halves of the images.
+        *first
+            Measures that see only the first half.
+        """
         both: list[Measure] = [*self.registered, self.walk, self.single, self.image_ranks, self.rotation]
-        run_measures(flow, split[0], *both, self.dmd, self.principal, *([self.means] * self.labelled))
-        self.modes, self.modes_without = self.dmd.compute(), self.dmd.without()
+        run_measures(flow, split[0], *first, *both, self.dmd, self.principal, *([self.means] * self.labelled))
+        self.modes = self.dmd.compute()
         self.error, self.paths = DMDError(self.modes), PathsMeasure(self.principal.compute())
         self.basins = BasinMeasure(self.means) if self.labelled else None
         evaluated: list[Measure] = [self.error, self.paths, self.eval_speed]
         run_measures(flow, split[1], *both, *evaluated, *([self.basins] if self.basins else []))
+
+    @cached_property
+    def modes_without(self) -> list[dict[str, Modes]]:
+        """The maps that are fitted without each part of the first half in turn."""
+        return self.dmd.without()
 
     def curves(self, seed: int) -> dict[str, LayerEstimates]:
         """Return every registered measure by name."""

@@ -13,7 +13,7 @@ from raptor.dynamics.claims.gather import gather_evidence
 from raptor.dynamics.claims.table import claims_of
 from raptor.dynamics.coupling import coupling
 from raptor.dynamics.curves.convergence import Convergence
-from raptor.dynamics.cuts import cuts_of
+from raptor.dynamics.cuts import Cuts
 from raptor.dynamics.fixed_points import iterate_last_step
 from raptor.dynamics.lyapunov import lyapunov_exponents
 from raptor.dynamics.measures import STATE_BYTES
@@ -72,11 +72,12 @@ def measure_model(
     image_set = as_image_set(tracked(images, f"dynamics{suffix}", shown))
     fit_images, _ = split = image_set.fit_eval_split()
     given = surrogate.phases if surrogate and phases == AUTO else phases
-    own, cuts = cuts_of(flow, fit_images, given, seed)
+    found_cuts = Cuts(flow, given)
     n_mixed = 2 * options.mixing_pairs
     few, label = _first(fit_images, max(options.perturbation_images, options.lyapunov_images, n_mixed))
     pooled = Pooled(label is not None)
-    pooled.run(flow, split)
+    pooled.run(flow, split, found_cuts)
+    own, cuts = found_cuts.compute(seed)
     curves = pooled.curves(seed)
     # As many at a time as fit into memory together with the unperturbed trajectories.
     some = few[: options.perturbation_images].split(max(1, STATE_BYTES // (8 * trajectory_size(flow))))

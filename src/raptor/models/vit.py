@@ -143,6 +143,8 @@ class ViT(nn.Module):
 
     def reset_parameters(self) -> None:
         """Initialise: truncated normal of 0.02 (as ViT and DeiT), zero biases, waves for the positions."""
+        if self.pos_embed.is_meta:  # nothing to fill; arithmetic on this device would import torch's compiler: seconds
+            return
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.trunc_normal_(module.weight, std=0.02)

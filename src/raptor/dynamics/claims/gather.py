@@ -6,6 +6,7 @@ import torch
 from torch.nn.functional import normalize
 
 from raptor.core.phases import Phases
+from raptor.dynamics.angles import angle
 from raptor.dynamics.claims.convergence import trajectory_statistics
 from raptor.dynamics.claims.evidence import Evidence
 from raptor.dynamics.claims.rotation import Paths
@@ -17,7 +18,6 @@ from raptor.dynamics.curves.convergence import Convergence
 from raptor.dynamics.curves.norms import Norms
 from raptor.dynamics.curves.ranks import UpdateRanks
 from raptor.dynamics.curves.speed import Speed
-from raptor.dynamics.geometry import angle
 from raptor.dynamics.one_pass import Pooled
 from raptor.dynamics.perturbations.mixing import MixingDraws
 from raptor.dynamics.perturbations.perturb import PerturbationResult

@@ -31,9 +31,11 @@ class StateCoherence:
         own = max(0, min(batch.own, kept - batch.first))  # images of this process; at least one is computed
         for group, where in batch.layout.slices.items():
             if kept > 0 and batch.layout.counts[group] > 1:
-                unit = torch.stack([states[: max(1, own), where] for states in batch.directions], dim=1)
-                states = torch.stack([states[: max(1, own), where] for states in batch.states], dim=1)
-                along = (unit.mean(dim=2) * normalize(states.mean(dim=2), dim=-1)).sum(dim=-1)
+                unit, mean = (
+                    torch.stack([layer[: max(1, own), where].mean(dim=1) for layer in layers], dim=1)
+                    for layers in (batch.directions, batch.states)
+                )
+                along = (unit * normalize(mean, dim=-1)).sum(dim=-1)
                 self.means.setdefault(group, BinnedMean()).add(batch.process_group.all_gather(along[:own]))
 
     def compute(self, seed: int = 0) -> LayerEstimates:

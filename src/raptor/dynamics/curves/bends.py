@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from raptor.core.bootstrap import BinnedMean
@@ -41,20 +43,18 @@ class Bends:
             return
         self.n += kept
         own = max(0, min(batch.own, kept - batch.first))  # images of this process; at least one is computed
-        states = torch.stack([states[: max(1, own)] for states in batch.states], dim=2)
-        generator = torch.Generator().manual_seed(0)
-        drawn = [torch.randperm(states.shape[2], generator=generator) for _ in range(SHUFFLES)]
-        products = layer_products(states)
-        cosines = consecutive_cosines(products)
-        shuffled = [angle_of(consecutive_cosines(products[..., one, :][..., one])) for one in drawn]
+        layers, generator = len(batch.states), torch.Generator().manual_seed(0)
+        drawn = torch.stack([torch.randperm(layers, generator=generator) for _ in range(SHUFFLES)])
+        distances = squared_distances([states[: max(1, own)] for states in batch.states])
+        cosines = consecutive_cosines(distances, torch.arange(layers))
         values = {
             "update_cosine": cosines,
             "curvature": angle_of(cosines),
-            "curvature_shuffled": torch.stack(shuffled).mean(0),
+            "curvature_shuffled": angle_of(consecutive_cosines(distances, drawn)).mean(dim=0),
         }
         for name, found in values.items():
             for group, where in batch.layout.slices.items():
-                mean = found[:own, where].mean(dim=1)
+                mean = found[:, :own, where].mean(dim=-1).T
                 self.means.setdefault(name, {}).setdefault(group, BinnedMean()).add(
                     batch.process_group.all_gather(mean)
                 )
@@ -69,22 +69,36 @@ def angle_of(cosines: Tensor) -> Tensor:
     return cosines.clamp(-1, 1).arccos()
 
 
-def layer_products(states: Float[Tensor, "batch tokens layers width"]) -> Float[Tensor, "batch tokens layers layers"]:
-    """Return the inner products of a token's states at all layers, about their mean, in double precision.
+def squared_distances(
+    states: Sequence[Float[Tensor, "batch tokens width"]],
+) -> Float[Tensor, "layers layers batch tokens"]:
+    """Return |x_l - x_m|^2 for the states of each token at any two layers (one tensor each), in double precision.
 
-    Any order of layers needs only these. Differences of states do not depend on the mean, and lose fewer digits
-    without it.
+    They come from inner products of states about their mean over layers: differences do not depend on the mean, and
+    lose fewer digits without it.
     """
-    centred = states - states.mean(dim=2, keepdim=True)
-    return doubled(centred @ centred.mT)
+    centred = torch.stack(list(states))
+    centred -= centred.mean(dim=0)
+    rows = centred.permute(1, 2, 0, 3)
+    products = doubled(rows @ rows.mT).permute(2, 3, 0, 1).contiguous()
+    squares = products.diagonal().permute(2, 0, 1)
+    return (squares[:, None] + squares - 2 * products).clamp(min=0)
 
 
 def consecutive_cosines(
-    products: Float[Tensor, "batch tokens layers layers"],
-) -> Float[Tensor, "batch tokens steps"]:
-    """Return the cosines between consecutive updates, given `layer_products`; NaN where a state does not move."""
-    # <x_{l+1} - x_l, x_{m+1} - x_m> for all steps l, m.
-    updates = products.diff(dim=-1).diff(dim=-2)
-    squares = updates.diagonal(dim1=-2, dim2=-1)
-    lengths = squares.clamp(min=0).sqrt()
-    return updates.diagonal(offset=1, dim1=-2, dim2=-1) / (lengths[..., :-1] * lengths[..., 1:])
+    distances: Float[Tensor, "layers layers batch tokens"], order: Int[Tensor, "*draws layers"]
+) -> Float[Tensor, "*draws steps batch tokens"]:
+    """Return the cosines between consecutive updates for an order of the layers; NaN where a state does not move.
+
+    By the law of cosines: 2 <b - a, c - b> = |c - a|^2 - |b - a|^2 - |c - b|^2.
+
+    Parameters
+    ----------
+    distances
+        From `squared_distances`.
+    order
+        One order of the layers, or several.
+    """
+    a, b, c = order[..., :-2], order[..., 1:-1], order[..., 2:]
+    one, other = distances[a, b], distances[b, c]
+    return (distances[a, c] - one - other) / (2 * (one * other).sqrt())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from raptor.core.bootstrap import BinnedMean
 from raptor.core.estimate import LayerEstimates
@@ -12,7 +13,8 @@ from raptor.dynamics.curves.ranks import ranks
 from raptor.dynamics.measures import StateBatch
 from raptor.runtime.device import doubled
 
-MOST = 32  # images
+MOST = 16  # images
+KEPT_BYTES = 2**27  # of products of updates that wait for their eigenvalues
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,8 @@ class ImageRanks:
     """
 
     def __init__(self, most: int = MOST):
-        self.most, self.n = most, 0
+        self.most, self.n, self.noise = most, 0, 0.0
+        self.waiting: dict[str, list[Tensor]] = {}
         self.means: dict[str, dict[str, BinnedMean]] = {}
 
     def update(self, batch: StateBatch) -> None:
@@ -54,16 +57,24 @@ class ImageRanks:
         for group, where in batch.layout.slices.items():
             if kept and batch.layout.counts[group] > 1:
                 tokens = doubled(torch.stack([update[: max(1, own), where] for update in batch.updates], dim=1)).cpu()
+                self.noise = (tokens.shape[3] * batch.rounding) ** 2
                 # Both products have the same eigenvalues beside zeros; take the smaller one.
                 few = tokens.shape[2] < tokens.shape[3]
                 moment = tokens @ tokens.mT if few else tokens.mT @ tokens
-                for name, values in ranks(moment, (tokens.shape[3] * batch.rounding) ** 2).items():
-                    self.means.setdefault(name, {}).setdefault(group, BinnedMean()).add(
-                        batch.process_group.all_gather(values[:own])
-                    )
+                self.waiting.setdefault(group, []).append(batch.process_group.all_gather(moment[:own]))
+        if sum(moment.nbytes for moments in self.waiting.values() for moment in moments) > KEPT_BYTES:
+            self._find_ranks()
+
+    def _find_ranks(self) -> None:
+        """Add the ranks of the products that are waiting."""
+        for group, moments in self.waiting.items():
+            for name, values in ranks(torch.cat(moments), self.noise).items():
+                self.means.setdefault(name, {}).setdefault(group, BinnedMean()).add(values)
+        self.waiting = {}
 
     def compute(self, seed: int = 0) -> ImageRanksResult | None:
         """Return means over images; None where every group has a single token."""
+        self._find_ranks()
         if not self.means:
             return None
         found = {f"image_{name}": LayerEstimates.of(means, seed) for name, means in self.means.items()}

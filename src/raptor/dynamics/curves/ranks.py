@@ -17,6 +17,7 @@ from raptor.runtime.device import doubled
 from raptor.runtime.distributed import SINGLE_PROCESS
 
 FEW = 8  # tokens; moments of smaller groups are summed in double precision, because few rows lose small directions
+BLOCK = 128  # rows of a second moment that are added at a time
 CENTRED = "centred_"
 KINDS = ("stable_rank", "entropy_rank", "participation_ratio")
 NAMES = (*KINDS, *(CENTRED + kind for kind in KINDS))
@@ -35,13 +36,23 @@ def ranks(
     Parameters
     ----------
     second_moment
-        U^T U, of shape (..., width, width).
+        U^T U, of shape (..., width, width). Only its lower triangle is read.
     noise
         Eigenvalues of U^T U up to this share of `largest` count as 0.
     largest
         What rounding errors are relative to; the largest eigenvalue by default.
     """
-    squares = torch.linalg.eigvalsh(second_moment).clamp(min=0)
+    return _ranks_of(_eigenvalues(second_moment), noise, largest)
+
+
+def _eigenvalues(second_moment: Float[Tensor, "*parts width width"]) -> Float[Tensor, "*parts width"]:
+    return torch.linalg.eigvalsh(second_moment, UPLO="L").clamp(min=0)
+
+
+def _ranks_of(
+    squares: Float[Tensor, "*parts width"], noise: float, largest: Float[Tensor, " *parts"] | None = None
+) -> dict[str, Float[Tensor, " *parts"]]:
+    """Return the ranks, given the eigenvalues of U^T U."""
     scale = squares.amax(dim=-1) if largest is None else largest
     squares = torch.where(squares > noise * scale[..., None], squares, 0.0)
     values = squares.sqrt()
@@ -56,6 +67,8 @@ def ranks(
 
 class Moments:
     """First and second moments of the updates of one token group, by part of the images and step.
+
+    Of second moments, which are symmetric, only the lower triangle is summed.
 
     Parameters
     ----------
@@ -78,8 +91,10 @@ class Moments:
 
     def add(self, part: int, step: int, rows: Float[Tensor, "rows width"]) -> None:
         """Add updates of one part at one step."""
-        rows = rows.to(self.second)
-        self.second[part, step].addmm_(rows.T, rows)
+        rows, second = rows.to(self.second), self.second[part, step]
+        for start in range(0, len(second), BLOCK):  # the lower triangle is enough
+            block, before = slice(start, start + BLOCK), slice(start + BLOCK)
+            second[block, before].addmm_(rows[:, block].T, rows[:, before])
         self.first[part, step] += rows.sum(dim=0)
         if step == 0:
             self.rows[part] += len(rows)
@@ -95,12 +110,12 @@ class Moments:
         sums = [doubled(one).cpu() for one in (self.second, self.first, self.rows)]
         second, first, rows = (one.sum(dim=0) - (0 if without is None else one[without]) for one in sums)
         centred = second - first[:, :, None] * first[:, None] / rows
-        largest = torch.linalg.matrix_norm(second, ord=2)  # centring leaves rounding errors of this size
-        both = {"": second, CENTRED: centred}
+        both = {"": _eigenvalues(second), CENTRED: _eigenvalues(centred)}
+        largest = both[""].amax(dim=-1)  # centring leaves rounding errors of this size
         return {
             prefix + name: values
-            for prefix, moment in both.items()
-            for name, values in ranks(moment, self.noise, largest).items()
+            for prefix, squares in both.items()
+            for name, values in _ranks_of(squares, self.noise, largest).items()
         }
 
     def ranks_without(self, parts: int) -> dict[str, Float[Tensor, "parts steps"]]:

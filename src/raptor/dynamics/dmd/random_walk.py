@@ -13,8 +13,8 @@ from torch.nn.functional import normalize
 
 from raptor.core.bootstrap import BinnedMean
 from raptor.core.tokens import TokenLayout
+from raptor.dynamics.angles import angle
 from raptor.dynamics.dmd.pooled import DMDError, PooledDMD
-from raptor.dynamics.geometry import angle
 from raptor.dynamics.measures import StateBatch
 
 STARTS = 500  # images

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from raptor.core.bootstrap import BinnedMean
 from raptor.core.estimate import Estimate
@@ -50,8 +52,8 @@ class ImageDMD:
     """
 
     def __init__(self, rank: int = RANK, most: int = MOST):
-        self.rank, self.most, self.n = rank, most, 0
-        self.means: dict[str, BinnedMean] = {}
+        self.rank, self.most, self.n, self.rounding = rank, most, 0, 0.0
+        self.states: dict[str, list[Tensor]] = {}
 
     def update(self, batch: StateBatch) -> None:
         """Add a batch, until there are enough images."""
@@ -59,19 +61,23 @@ class ImageDMD:
         self.n += kept
         if not kept:
             return
+        self.rounding = batch.rounding
         for group, means in batch.unit_means.items():
-            found = []
-            for states in means[:kept]:
-                before, after = states[:-1], states[1:]
-                modes = fit(before.T, after.T, self.rank, batch.rounding)
-                error = (modes.step(before) - after).norm(dim=-1).mean().item()  # of unit states
-                found.append([modes.spectral_radius, modes.median_modulus, error, len(modes.eigenvalues)])
-            self.means.setdefault(group, BinnedMean()).add(torch.tensor(found, dtype=torch.float64))
+            self.states.setdefault(group, []).append(means[:kept])
+
+    def _fit(self, states: Float[Tensor, "layers width"]) -> list[float]:
+        """Return the numbers of one image's map."""
+        before, after = states[:-1], states[1:]
+        modes = fit(before.T, after.T, self.rank, self.rounding)
+        error = (modes.step(before) - after).norm(dim=-1).mean().item()  # of unit states
+        return [modes.spectral_radius, modes.median_modulus, error, len(modes.eigenvalues)]
 
     def compute(self, seed: int = 0) -> dict[str, ImageModes]:
         """Return means over images, by token group."""
         results = {}
-        for group, mean in self.means.items():
+        for group, states in self.states.items():
+            mean = BinnedMean()
+            mean.add(torch.tensor([self._fit(one) for one in torch.cat(states)], dtype=torch.float64))
             means = mean.mean().tolist()
             low, high = (end.tolist() for end in mean.interval(seed=seed))
             radius, median, error, rank = (Estimate(*values, mean.n) for values in zip(means, low, high, strict=True))

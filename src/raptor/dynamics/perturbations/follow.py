@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from raptor.core.flow import DepthFlow, layers_of
-from raptor.dynamics.geometry import angle
+from raptor.dynamics.angles import angle_apart
 
 Angles = Float[Tensor, "batch epsilons draws layers tokens"]
 
@@ -43,23 +43,30 @@ def follow(
     away[:, :, where] = normalize(noise[:, :, where], dim=-1) * state[:, None, where].norm(dim=-1, keepdim=True)
     sizes = state.new_tensor(epsilons)[None, :, None, None, None]
     started = (state[:, None, None] + sizes * away[:, None]).flatten(0, 2)
+    squares = away.square().sum(dim=-1)
     found, passive = (state.new_zeros(*shape, flow.depth + 1, tokens) for _ in range(2))
     for after, (_, moved) in enumerate(layers_of(flow, started, layer)):
-        truth = normalize(states[after], dim=-1)
-        beside = truth.repeat_interleave(shape[1] * shape[2], dim=0)
-        found[..., after, :] = angle(normalize(moved, dim=-1), beside).unflatten(0, shape)
-        passive[..., after, :] = _passive(away, states[after], truth, sizes[..., 0])
+        truth, length = normalize(states[after], dim=-1), states[after].norm(dim=-1)
+        moved = moved.unflatten(0, shape)
+        moved_length = moved.norm(dim=-1)
+        distance = normalize(moved, dim=-1).sub_(truth[:, None, None]).norm(dim=-1)
+        found[..., after, :] = angle_apart(distance, moved_length, length[:, None, None].expand_as(distance))
+        passive[..., after, :] = _passive(away, squares, length, truth, sizes[..., 0])
     return found, passive
 
 
 def _passive(
     away: Float[Tensor, "batch draws tokens width"],
-    state: Float[Tensor, "batch tokens width"],
+    squares: Float[Tensor, "batch draws tokens"],
+    length: Float[Tensor, "batch tokens"],
     truth: Float[Tensor, "batch tokens width"],
     sizes: Float[Tensor, "1 epsilons 1 1"],
 ) -> Float[Tensor, "batch epsilons draws tokens"]:
-    """Return the angle between x + eps a and x: of a perturbation that the layers carry along unchanged."""
+    """Return the angle between x + eps a and x: of a perturbation that the layers carry along unchanged.
+
+    Given are a with its squared norms, and x by its length and direction.
+    """
     along = torch.einsum("bntd,btd->bnt", away, truth)
-    across = (away.square().sum(dim=-1) - along.square()).clamp(min=0).sqrt()
-    along, across, norm = along[:, None], across[:, None], state.norm(dim=-1)[:, None, None]
+    across = (squares - along.square()).clamp(min=0).sqrt()
+    along, across, norm = along[:, None], across[:, None], length[:, None, None]
     return torch.atan2(sizes * across, norm + sizes * along)

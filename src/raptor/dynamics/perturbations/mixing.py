@@ -14,7 +14,7 @@ from raptor.core.bootstrap import BinnedMean
 from raptor.core.estimate import Estimate
 from raptor.core.flow import DepthFlow, layers_of
 
-SHARES = (0.25, 0.4, 0.5, 0.6, 0.75)  # of the second image; the slope is that between 0.4 and 0.6
+SHARES = (0.4, 0.5, 0.6)  # of the second image; the slope is that between 0.4 and 0.6
 MOST_LAYERS = 6  # layers at which states are mixed, beside the last
 
 
