@@ -48,15 +48,18 @@ class Measured:
     ],
 )
 def test_rewritable(measured, held):
-    rung = rewritable_rung(measured)
+    rung = rewritable_rung(measured, 64)
     assert (rung.rung, rung.held) == ("rewritable", held)
     assert "3 blocks" in rung.text
     assert (rung.null is None) == (measured.nulls is None)
 
 
 def test_the_best_null_is_the_one_that_counts():
-    rung = rewritable_rung(Measured(0.9, {"random": 0.3, "untrained": -2.0, "shuffled": 0.5}))
+    rung = rewritable_rung(Measured(0.9, {"random": 0.3, "untrained": -2.0, "shuffled": 0.5}), 64)
     assert rung.null == 0.5
+    worse = rewritable_rung(Measured(0.9, {"random": 0.95, "shuffled": 0.5}), 64)
+    assert worse.short == "3 blocks reproduce the trajectory, but no better than that of a network with random weights"
+    assert rewritable_rung(Measured(0.4, {"random": 0.1}), 64).short == "3 blocks are not enough"
     assert rung.value.value == 0.9
 
 
@@ -84,6 +87,7 @@ def test_the_demo_tells_the_ladder_first(demo_run):
     rungs = ladder(subject)
     assert [rung.rung for rung in rungs] == list(RUNGS)
     assert all(rung.value is not None and rung.text for rung in rungs)
+    assert not any("n = 0" in rung.text for rung in rungs)
     assert all(rung.model == "scenes" for rung in rungs)
     page = (demo_run / "report.html").read_text()
     assert page.index(headline(rungs)) < page.index('id="m0-depth"')

@@ -160,12 +160,12 @@ def same_dynamics(record: Record[DynamicsResult]) -> Rung | None:
     text = (
         f"Distance between the linear maps of {pair.replace(' | ', ' and ')}, up to a rotation: "
         f"{format_estimate(found.distance, '.2f')}, averaged over token groups (0: the same dynamics; n = "
-        f"{found.distance.n} images)."
+        f"{record.images} images)."
     )
     if found.null is not None:
         text += f" Maps of different token groups of the first model are {found.null:.2f} apart."
     short = {
-        True: "with the same dynamics", False: "with other dynamics", None: "whether its dynamics are the same is "
+        True: "the surrogate has the same dynamics", False: "the surrogate has other dynamics", None: "whether its dynamics are the same is "
         "inconclusive",
     }[found.held]  # fmt: skip
     return Rung("same_system", found.held, found.distance, found.null, text, short=short)

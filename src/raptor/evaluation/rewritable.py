@@ -20,7 +20,7 @@ from raptor.render.tables import format_estimate
 SMALLEST_SKILL, MARGIN = 0.5, 0.1
 
 
-def rewritable_rung(result: FidelityResult) -> Rung | None:
+def rewritable_rung(result: FidelityResult, images: int) -> Rung | None:
     """Return the verdict with its value and null; None for results without skill.
 
     Parameters
@@ -28,13 +28,15 @@ def rewritable_rung(result: FidelityResult) -> Rung | None:
     result
         Fidelity of a surrogate. If the nulls were trained for fewer steps, the teacher's surrogate with as many steps
         is compared with them.
+    images
+        Number of held-out images.
     """
     if "skill" not in result.by_layer or result.phases is None:
         return None
     skill, blocks = result.by_layer["skill"].at("all", -1), f"{result.phases.k} blocks"
     said = (
         f"With the phases {result.phases}, {blocks} reproduce the trajectory with skill {skill.value:.2f} "
-        f"[{skill.low:.2f}, {skill.high:.2f}] at the last layer (0: layer 0 held constant, 1: exact; n = {result.n} "
+        f"[{skill.low:.2f}, {skill.high:.2f}] at the last layer (0: layer 0 held constant, 1: exact; n = {images} "
         "held-out images)."
     )
     reached = {name: one.skill.at("all", -1) for name, one in (result.nulls or {}).items() if name != TEACHER}
@@ -58,10 +60,13 @@ def rewritable_rung(result: FidelityResult) -> Rung | None:
     if TEACHER in result.nulls:
         own = format_estimate(same_budget, ".2f")
         budget = f"With {steps[0]} + {steps[1]} training steps, they reach {own} on this model, and {nulls}."
-    short = {
-        True: f"rewritable by {blocks}", False: f"not rewritable by {blocks} better than nulls",
-        None: f"whether {blocks} can replace the layers is inconclusive",
-    }[held]  # fmt: skip
+    short = f"whether {blocks} can replace the layers is inconclusive"
+    if held:
+        short = f"rewritable by {blocks}"
+    elif skill.high < SMALLEST_SKILL:
+        short = f"{blocks} are not enough"
+    elif held is False:
+        short = f"{blocks} reproduce the trajectory, but no better than that of {WHERE[best]}"
     source = "" if result.nulls_from is None else f" These nulls were measured before, with `{result.nulls_from}`."
     return Rung("rewritable", held, same_budget, null.value, f"{said} {budget}{source}", short=short)
 

@@ -84,8 +84,8 @@ def method_sentences(
     if len(methods) > 1:
         found = ", ".join(f"{one.phases} by {name}{_gap(one)}" for name, one in methods.items())
         said.append(f"Best splits: {found}.")
-    if interchangeable is not None:
-        said.append(interchangeable_sentence(interchangeable))
+    if interchangeable is not None and interchangeable.error is not None:
+        said.append(interchangeable_sentence(interchangeable, interchangeable.error.n))
     if fit is not None and fit.surrogate is not None:
         r2, still = (fit.surrogate[name].at("all", -1) for name in ("r2", "r2_identity"))
         said.append(
@@ -99,7 +99,7 @@ def _gap(one: MethodPhases) -> str:
     return "" if one.runner_up is None else f" ({one.runner_up.gap:.4f} better than {one.runner_up.phases})"
 
 
-def interchangeable_sentence(found: Interchangeable) -> str:
+def interchangeable_sentence(found: Interchangeable, images: int) -> str:
     """Return whether layers of a phase can stand in for one another, with what that is based on."""
     if found.error is None:
         return "No phase has two layers, so none can stand in for another."
@@ -115,5 +115,5 @@ def interchangeable_sentence(found: Interchangeable) -> str:
         f"{verdict}: replacing a layer's update by that of another block of its phase ({found.phases}) has a relative "
         f"error of {found.error.value:.2f} [{found.error.low:.2f}, {found.error.high:.2f}], where leaving the update "
         f"out has 1; {share:.0%} of the replacements are better than that. The cosine between the two updates is "
-        f"{within}{across} (n = {found.error.n} images)."
+        f"{within}{across} (n = {images} images)."
     )

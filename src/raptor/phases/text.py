@@ -152,10 +152,17 @@ def interchangeable(record: Record[Any]) -> Rung | None:
     """Return whether layers of a phase can stand in for one another."""
     result = record.result
     found = result.interchangeable if isinstance(result, PhasesResult) else None
-    if found is None:
+    if found is None or result.function is None:
         return None
     short = {
         True: f"layers interchangeable within {found.phases}", False: "layers not interchangeable",
         None: "whether layers are interchangeable is inconclusive",
     }[found.held]  # fmt: skip
-    return Rung("interchangeable", found.held, found.error, 1.0, interchangeable_sentence(found), short=short)
+    return Rung(
+        "interchangeable",
+        found.held,
+        found.error,
+        1.0,
+        interchangeable_sentence(found, result.function.images),
+        short=short,
+    )

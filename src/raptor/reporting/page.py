@@ -20,7 +20,7 @@ from raptor.render.charts import table as csv_of
 from raptor.render.registry import FIGURES, RUNGS, SENTENCES, TABLES, FigureEntry, PageEntry, Rung, figures_of
 from raptor.render.tables import Table, format_estimate
 from raptor.reporting.collect import SavedFigure, SavedRun, Subject, is_own
-from raptor.reporting.ladder import headline, ladder, lines, mark
+from raptor.reporting.ladder import DESCRIBES, headline, ladder, lines, mark
 from raptor.reporting.provenance import provenance
 from raptor.reporting.sections import ANSWER, REFUTED, SECTIONS, PageFigure, Section, sentence_html
 from raptor.reporting.side_by_side import side_by_side
@@ -189,7 +189,7 @@ def summary(subject: Subject) -> list[str]:
 
 def _interval(rung: Rung) -> str:
     """Return the value of a rung with its interval, and its null."""
-    if rung.value is None:
+    if rung.value is None or rung.rung == DESCRIBES:
         return ""
     shown = format_estimate(rung.value, ".2f")
     return shown if rung.null is None else f"{shown}; null {rung.null:.2f}"
