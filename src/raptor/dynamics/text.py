@@ -165,7 +165,8 @@ def same_dynamics(record: Record[DynamicsResult]) -> Rung | None:
     if found.null is not None:
         text += f" Maps of different token groups of the first model are {found.null:.2f} apart."
     short = {
-        True: "the surrogate has the same dynamics", False: "the surrogate has other dynamics", None: "whether its dynamics are the same is "
-        "inconclusive",
-    }[found.held]  # fmt: skip
+        True: "the surrogate has the same dynamics",
+        False: "the surrogate has other dynamics",
+        None: "whether the surrogate has the same dynamics is inconclusive",
+    }[found.held]
     return Rung("same_system", found.held, found.distance, found.null, text, short=short)
