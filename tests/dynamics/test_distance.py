@@ -7,7 +7,7 @@ import torch
 
 from raptor.dynamics.dmd.distance import operator_distance
 from raptor.dynamics.dmd.pooled import Modes
-from raptor.dynamics.same_system import same_system
+from raptor.dynamics.dmd.same_system import same_system
 
 
 def random_map(size, seed):

@@ -171,7 +171,7 @@ def test_two_steps_from_end_to_end(trained):
     again = from_plain(FidelityResult, plain)
     assert json.loads(to_json(again)) == plain
     table = nulls_table(result, "a")
-    assert [str(row[1]) for row in table.rows] == ["teacher (this surrogate)", *NULLS]
+    assert [str(row[1]) for row in table.rows] == ["the teacher, with this surrogate", *NULLS]
     assert 'data-key="nulls/shuffled/skill_ci/all/1/-1"' in table.html()
 
 

@@ -58,7 +58,7 @@ def test_the_best_null_is_the_one_that_counts():
     rung = rewritable_rung(Measured(0.9, {"random": 0.3, "untrained": -2.0, "shuffled": 0.5}), 64)
     assert rung.null == 0.5
     worse = rewritable_rung(Measured(0.9, {"random": 0.95, "shuffled": 0.5}), 64)
-    assert worse.short == "3 blocks reproduce the trajectory, but no better than that of a network with random weights"
+    assert worse.short == "3 blocks can replace the layers, but they can do so as well in a network without recurrence"
     assert rewritable_rung(Measured(0.4, {"random": 0.1}), 64).short == "3 blocks are not enough"
     assert rung.value.value == 0.9
 
@@ -71,9 +71,9 @@ def test_words_are_as_measured():
     form = Rung("form", None, Estimate(0.98, math.nan, math.nan, 64), None, "Drift.")
     assert headline([form, RUNG, rewritable]) == "Rewritable by 3 blocks; layers not interchangeable."
     assert headline([form]) is None
-    assert [mark(rung) for rung in (form, RUNG, rewritable)] == ["describes", "not held", "held"]
+    assert [mark(rung) for rung in (form, RUNG, rewritable)] == ["description only", "no", "yes"]
     assert lines([form, RUNG])[1:] == [
-        "Form of similarity: describes. Drift.", "Layers interchangeable: not held. Text.",
+        f"{RUNGS['form']} Description only. Drift.", f"{RUNGS['interchangeable']} No. Text.",
     ]  # fmt: skip
     assert set(RUNGS) == {"form", "interchangeable", "rewritable", "same_system"}
 

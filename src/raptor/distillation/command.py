@@ -40,7 +40,9 @@ def distill_command(
         int | str | None,
         Option("Number of blocks; raptor then finds the phases. auto also chooses the number.", parse=parse_k),
     ] = None,
-    phases: Annotated[str | None, Option("Layers of each phase, such as 7-3-2; use it in place of --k.")] = None,
+    phases: Annotated[
+        str | None, Option("Number of layers in each phase, such as 7-3-2; use it in place of --k.")
+    ] = None,
     eval_data: EvalData = None,
     eval_images: Annotated[int, Option("Number of evaluation images.", min=2)] = 1000,
     cache: Annotated[

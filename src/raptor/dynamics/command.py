@@ -33,7 +33,7 @@ def dynamics_command(
     phases: Annotated[
         str | int,
         Option(
-            ("Layers of each phase, such as 7-3-2. auto finds them; a surrogate has its phases already."),
+            "Number of layers in each phase, such as 7-3-2. auto finds the phases; a surrogate has its own.",
             parse=_as_typed,
         ),
     ] = "auto",

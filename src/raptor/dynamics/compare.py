@@ -12,9 +12,9 @@ from raptor.core.batches import ImageSource, as_image_set
 from raptor.core.flow import DepthFlow
 from raptor.core.phases import PhasesLike, as_phases
 from raptor.dynamics.dmd.distance import operator_distance, reduced
+from raptor.dynamics.dmd.same_system import Maps, same_system
 from raptor.dynamics.options import DynamicsOptions
 from raptor.dynamics.result import Against, CurveDistance, DynamicsResult, ModelDynamics
-from raptor.dynamics.same_system import Maps, same_system
 from raptor.dynamics.survey import measure_model, surrogate_in
 from raptor.errors import OptionError
 from raptor.models.teachers.teacher import Teacher

@@ -111,10 +111,10 @@ def page_claims(record: Record[DynamicsResult]) -> Table:
 def how_judged(record: Record[DynamicsResult]) -> list[str]:
     """Return how to read the table of claims."""
     return [
-        "The table tests each claim of the paper. The effect is one number for each claim, larger where the claim is "
-        "clearer; its 95% interval is over images. A claim holds if the whole interval is at least the smallest effect "
-        "of interest, and does not hold if the whole interval is below. Otherwise, or with too few images for an "
-        "interval, it is inconclusive.",
+        "The table tests each claim of the paper. The effect is one number for each claim; the larger it is, the "
+        "better the claim is supported. Its 95% interval is over images. A claim holds if the whole interval lies at "
+        "or above the smallest effect of interest, and does not hold if the whole interval lies below it. Otherwise, "
+        "or with too few images for an interval, it is inconclusive.",
         "The null is the effect that is expected without the claimed phenomenon, for example in random trajectories "
         "with updates of the same sizes as the model's. p is the probability of an effect at least as large under the "
         "null, corrected for the number of claims. A claim that holds with p above 0.05 is not significantly above its "
@@ -157,13 +157,16 @@ def same_dynamics(record: Record[DynamicsResult]) -> Rung | None:
     if not systems:
         return None
     pair, found = min(systems.items(), key=lambda item: item[1].distance.value)
+    first, _, second = pair.partition(" | ")
     text = (
-        f"Distance between the linear maps of {pair.replace(' | ', ' and ')}, up to a rotation: "
-        f"{format_estimate(found.distance, '.2f')}, averaged over token groups (0: the same dynamics; n = "
-        f"{record.images} images)."
+        f"One linear map from layer to layer, the same for all layers, is fitted to {first} and one to {second} (DMD). "
+        f"Up to a rotation, their relative distance is {format_estimate(found.distance, '.2f')}, averaged over token "
+        f"groups; 0 means the same dynamics (n = {record.images} images)."
     )
     if found.null is not None:
-        text += f" Maps of different token groups of the first model are {found.null:.2f} apart."
+        text += (
+            f" For comparison, the maps of different token groups of {first} have distance {found.null:.2f} (the null)."
+        )
     short = {
         True: "the surrogate has the same dynamics",
         False: "the surrogate has other dynamics",

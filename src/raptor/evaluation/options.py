@@ -28,21 +28,24 @@ class FidelityOptions:
     linear_images: Annotated[
         int,
         Option(
-            "Number of images for the linear baselines, half to fit on and half to evaluate on; 0 omits them.", min=0
+            "Number of images for linear baselines: linear maps in place of each phase, fitted on half of the images "
+            "and evaluated on the other half; 0 omits them.",
+            min=0,
         ),
     ] = 256
     nulls: Annotated[
         bool,
         Option(
-            "Also train this surrogate on null teachers: with random weights, untrained, and with shuffled layers.",
+            "Also train surrogates of three networks without recurrence, in the same way: one with random weights as "
+            "large as the teacher's, one with the initial weights of a ViT, and the teacher with its layers shuffled.",
             flags=("--nulls",),
         ),
     ] = False
     null_steps: Annotated[
         int | None,
         Option(
-            "Training steps per stage with --nulls; the teacher is then distilled again for as many, to compare. By "
-            "default the steps of the surrogate.",
+            "With --nulls: training steps per stage. A new surrogate of the teacher is trained for as many steps too, "
+            "to compare. By default, the surrogates of --nulls get as many steps as the given surrogate had.",
             min=1,
         ),
     ] = None

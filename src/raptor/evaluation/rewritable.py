@@ -20,7 +20,7 @@ from raptor.render.tables import format_estimate
 SMALLEST_SKILL, MARGIN = 0.5, 0.1
 
 
-def rewritable_rung(result: FidelityResult, images: int) -> Rung | None:
+def rewritable_rung(result: FidelityResult, images: int, name: str = "The surrogate") -> Rung | None:
     """Return the verdict with its value and null; None for results without skill.
 
     Parameters
@@ -30,14 +30,15 @@ def rewritable_rung(result: FidelityResult, images: int) -> Rung | None:
         is compared with them.
     images
         Number of held-out images.
+    name
+        What the surrogate is called.
     """
     if "skill" not in result.by_layer or result.phases is None:
         return None
     skill, blocks = result.by_layer["skill"].at("all", -1), f"{result.phases.k} blocks"
     said = (
-        f"With the phases {result.phases}, {blocks} reproduce the trajectory with skill {skill.value:.2f} "
-        f"[{skill.low:.2f}, {skill.high:.2f}] at the last layer (0: layer 0 held constant, 1: exact; n = {images} "
-        "held-out images)."
+        f"{name} has {blocks} ({result.phases}) and skill {format_estimate(skill, '.2f')} at the last layer (n = "
+        f"{images} held-out images). Skill is 1 - the squared error / that of predicting every layer by the embedding."
     )
     reached = {name: one.skill.at("all", -1) for name, one in (result.nulls or {}).items() if name != TEACHER}
     if not reached:
@@ -54,24 +55,36 @@ def rewritable_rung(result: FidelityResult, images: int) -> Rung | None:
         held = True
     elif skill.high < SMALLEST_SKILL or same_budget.high < null.low + MARGIN:
         held = False
-    nulls = ", ".join(f"{one.value:.2f} on {WHERE[name]}" for name, one in reached.items())
+    nulls = ", ".join(f"{one.value:.2f} ({WHERE[name]})" for name, one in reached.items())
     steps = result.nulls[best].steps
-    budget = f"The same blocks and training reach {nulls}."
+    budget = (
+        f"Surrogates of models without recurrence, trained in the same way, have skill {nulls}. The verdict compares "
+        "the skill above with the largest of these."
+    )
     if TEACHER in result.nulls:
         own = format_estimate(same_budget, ".2f")
-        budget = f"With {steps[0]} + {steps[1]} training steps, they reach {own} on this model, and {nulls}."
+        budget = (
+            f"After {steps[0]} training steps in each stage, a surrogate of this model has skill {own}. Surrogates of "
+            f"models without recurrence have {nulls}. The verdict compares the first number with the largest of these."
+        )
     short = f"whether {blocks} can replace the layers is inconclusive"
     if held:
         short = f"rewritable by {blocks}"
     elif skill.high < SMALLEST_SKILL:
         short = f"{blocks} are not enough"
     elif held is False:
-        short = f"{blocks} reproduce the trajectory, but no better than that of {WHERE[best]}"
-    source = "" if result.nulls_from is None else f" These nulls were measured before, with `{result.nulls_from}`."
+        short = f"{blocks} can replace the layers, but they can do so as well in a network without recurrence"
+    source = (
+        ""
+        if result.nulls_from is None
+        else f" The numbers of this comparison were computed in advance, with `{result.nulls_from}`."
+    )
     return Rung("rewritable", held, same_budget, null.value, f"{said} {budget}{source}", short=short)
 
 
 # Where nulls come from, in a sentence.
 WHERE = {
-    "random": "a network with random weights", "untrained": "an untrained network", "shuffled": "shuffled layers",
+    "random": "random weights of the same norms",
+    "untrained": "initial weights of a ViT",
+    "shuffled": "the same layers in random order",
 }  # fmt: skip

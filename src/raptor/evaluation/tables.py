@@ -16,8 +16,8 @@ from raptor.render.tables import Cell, Number, Part, Table, format_number
 
 # Kinds of map from the input of a phase to its end, as in `LinearBaselines`, with their names in tables.
 MAPS = {
-    "operator": "affine, each layer",
-    "endpoint": "affine, whole phase",
+    "operator": "one affine map, applied at every layer",
+    "endpoint": "one affine map for the whole phase",
     "identity": "identity",
     "raptor": "tied block",
 }
@@ -98,8 +98,8 @@ def linear(result: FidelityResult, name: str | None = None, at: str = "") -> Tab
             rows.append((*(() if name is None else (name,)), str(phase + 1), title, *cells))
     columns = ("phase", "map", "R2", *(() if found.identity.top1 is None else ("top-1",)))
     title = (
-        f"From the start of a phase to its end: affine maps fitted on {found.fit_images:,} images, and the tied block; "
-        f"n = {found.n:,} other images [95% interval]"
+        "One phase of the teacher replaced by another map, with the teacher's own layers before and after it; affine "
+        f"maps were fitted on {found.fit_images:,} images; n = {found.n:,} other images [95% interval]"
     )
     return Table(title, columns if name is None else ("surrogate", *columns), tuple(rows))
 
@@ -123,11 +123,11 @@ def nulls(result: FidelityResult, name: str | None = None) -> Table | None:
         for one in measures
         if one in result.by_layer
     ]
-    rows: list[tuple[Cell, ...]] = [(*before, "teacher (this surrogate)", "", *found)]
+    rows: list[tuple[Cell, ...]] = [(*before, "the teacher, with this surrogate", "", *found)]
     for null, one in result.nulls.items():
         at = f"nulls/{null}/"
         steps = " + ".join(map(str, one.steps))
-        title = "teacher, trained again" if null == "teacher" else null
+        title = "the teacher, with a new surrogate" if null == "teacher" else null
         values = [
             Number(getattr(one, key).at("all", -1), ".3f", f"{at}{key}/all/-1", _last_ends(at + key))
             for key in measures
@@ -135,8 +135,11 @@ def nulls(result: FidelityResult, name: str | None = None) -> Table | None:
         rows.append((*before, title, steps, *values))
     n = max(one.n for one in result.nulls.values())
     columns = (*(() if name is None else ("surrogate",)), "teacher", "training steps", *measures.values())
-    before_now = "" if result.nulls_from is None else f"; measured before, with {result.nulls_from}"
-    title = f"The same surrogate trained on null teachers, last layer; n = {n:,} held-out images [95% interval]"
+    before_now = "" if result.nulls_from is None else f"; measured with {result.nulls_from}"
+    title = (
+        "Surrogates of models without recurrence, trained in the same way; last layer. update R2: of what one step "
+        f"adds to the tokens; n = {n:,} held-out images [95% interval]"
+    )
     return Table(title + before_now, columns, tuple(rows))
 
 
@@ -185,7 +188,8 @@ def cost(result: FidelityResult, name: str, phases: Phases | None, images: int, 
         Number(images, ",", "images"),
     )
     columns = ("surrogate", "phases", "parameters in blocks", "share of the teacher's", "operations / teacher's",
-               "run time / teacher's", "bits to store the blocks (lowest precision with at most 1% more error)",
+               "run time / teacher's",
+               "bits to store the blocks, at the lowest precision that adds at most 1% to the error of the last state",
                "accuracy recovered",
                *(f"{title}, last layer" for title in on_page.values()), "n")  # fmt: skip
     return Table("Accuracy and cost of the surrogates", columns, (row,))

@@ -60,7 +60,7 @@ def answer(record: Record[FidelityResult]) -> list[Markup]:
 @evidence("fidelity")
 def rewritable(record: Record[FidelityResult]) -> Rung | None:
     """Return whether tied blocks reproduce the trajectory, and better than that of models with nothing to find."""
-    return rewritable_rung(record.result, record.images)
+    return rewritable_rung(record.result, record.images, _name(record))
 
 
 def _name(record: Record[FidelityResult]) -> str:

@@ -23,7 +23,7 @@ DEFAULT_IMAGES = 500
 )  # fmt: skip
 def intervene_command(
     model: Model,
-    phases: Annotated[str, Option("Layers of each phase, such as 7-3-2.")],
+    phases: Annotated[str, Option("Number of layers in each phase, such as 7-3-2.")],
     data: Data = None,
     weights: Weights = None,
     head: Head = None,

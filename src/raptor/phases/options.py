@@ -73,23 +73,23 @@ class PhasesOptions:
         str,
         Option(
             "What phases are found from: similarity (of the states), function (apply the block of one layer at another "
-            "and compare the updates) or fit (fit one block to all layers of a phase by least squares)."
+            "and compare what both add to the tokens) or fit (fit the output projections of one block's attention and "
+            "MLP to all layers of a phase by least squares)."
         ),
     ] = SIMILARITY
     function_images: Annotated[
         int | None,
         Option(
-            "Number of images on which every block is applied at every layer, which tests whether layers are "
-            f"interchangeable; {FUNCTION_IMAGES} with --by function or fit. Given a number, this is measured for any "
-            "--by.",
+            "Number of images for testing whether layers are interchangeable, by applying every block at every layer. "
+            f"By default {FUNCTION_IMAGES} with --by function and --by fit, and no test with --by similarity.",
             min=2,
         ),
     ] = None
     fit_images: Annotated[
         int | None,
         Option(
-            f"Number of images on which blocks are fitted to the layers of each phase; {FIT_IMAGES} with --by fit. "
-            "Given a number, this is measured for any --by.",
+            f"Number of images for fitting blocks by least squares. By default {FIT_IMAGES} with --by fit, and no fit "
+            "otherwise.",
             min=2,
         ),
     ] = None

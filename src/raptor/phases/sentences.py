@@ -28,13 +28,15 @@ def partition_sentence(segmentation: Segmentation, bootstrap: Bootstrap | None, 
         said += f". The second best, {runner.phases}, scores {gap:.4f} less"
     if bootstrap is not None and phases.boundaries:
         least = min(bootstrap.boundary_frequency.get(layer, 0.0) for layer in phases.boundaries)
-        said += (
-            f". Each boundary is found again in at least {least:.0%} of {bootstrap.n} bootstrap resamples of {images} "
-            "images"
-        )
+        said += f". {found_again(least).capitalize()} of {bootstrap.n} bootstrap resamples of {images} images"
     near = len(segmentation.near_optimal)
     more = "at least " if segmentation.near_optimal_truncated else ""
     return said + (f". In total, {more}{near} splits score within {NEAR} of the best." if near > 1 else ".")
+
+
+def found_again(least: float) -> str:
+    """Return how often resampled images give each boundary again, given the smallest share."""
+    return f"each boundary is found again in {'all' if least == 1 else f'at least {least:.0%}'}"
 
 
 def structure_sentence(structure: Structure, verdict: CandidateModel, k: int, layers: int, min_length: int) -> str:
@@ -82,8 +84,8 @@ def method_sentences(
     """Return what function and fits say; nothing where phases were found by similarity alone."""
     said = []
     if len(methods) > 1:
-        found = ", ".join(f"{one.phases} by {name}{_gap(one)}" for name, one in methods.items())
-        said.append(f"Best splits: {found}.")
+        found = "; ".join(f"by {METHOD_NAMES[name]}: {one.phases}{_gap(one)}" for name, one in methods.items())
+        said.append(f"Best splits {found}.")
     if interchangeable is not None and interchangeable.error is not None:
         said.append(interchangeable_sentence(interchangeable, interchangeable.error.n))
     if fit is not None and fit.surrogate is not None:
@@ -93,6 +95,14 @@ def method_sentences(
             f"{r2.high:.2f}] at the last layer; holding each phase's input constant has {still.value:.2f}."
         )
     return said
+
+
+# What each method compares, in words.
+METHOD_NAMES = {
+    "similarity": "similarity of states",
+    "function": "what blocks do at other layers",
+    "fit": "least-squares fits of blocks",
+}
 
 
 def _gap(one: MethodPhases) -> str:
@@ -112,8 +122,9 @@ def interchangeable_sentence(found: Interchangeable, images: int) -> str:
     across = "" if found.across is None else f" and {found.across.value:.2f} across phases"
     share = found.better_than_nothing["within"]
     return (
-        f"{verdict}: replacing a layer's update by that of another block of its phase ({found.phases}) has a relative "
-        f"error of {found.error.value:.2f} [{found.error.low:.2f}, {found.error.high:.2f}], where leaving the update "
-        f"out has 1; {share:.0%} of the replacements are better than that. The cosine between the two updates is "
+        f"{verdict}. This is tested on the split {found.phases}, the best one by what blocks do at other layers. If a "
+        "block is applied at another layer of its phase, the relative error of what it adds to the tokens is "
+        f"{found.error.value:.2f} [{found.error.low:.2f}, {found.error.high:.2f}]; adding nothing has an error of 1, "
+        f"and {share:.0%} of the pairs of layers are below that. The cosine between the two updates is "
         f"{within}{across} (n = {images} images)."
     )

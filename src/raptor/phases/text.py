@@ -9,9 +9,8 @@ from typing import Any
 
 from raptor.core.estimate import Estimate
 from raptor.phases.comparison import PhasesComparison
-from raptor.phases.form.candidates import KIND_NAMES
 from raptor.phases.result import PhasesResult
-from raptor.phases.sentences import interchangeable_sentence
+from raptor.phases.sentences import found_again, interchangeable_sentence
 from raptor.render.registry import Rung, evidence, page_sentences
 from raptor.render.tables import Cell, Number, Part, Table, file_lines
 from raptor.runtime.rundir import Record
@@ -21,14 +20,8 @@ VERB = "phases"
 FORMS = {
     "drift": "a uniform drift",
     "paced_drift": "a non-uniform drift",
-    "hybrid": "a uniform drift inside phases with jumps between them",
+    "hybrid": "a uniform drift inside each phase with jumps between phases",
     "blocks": "constant blocks",
-}
-# What the form of a similarity matrix means.
-MEANING = {
-    "uniform drift": "it changes smoothly with depth, at constant speed",
-    "non-uniform drift": "it changes smoothly with depth, at varying speed",
-    "blocks": "it is constant inside phases and changes between them",
 }
 Sentence = tuple[Cell, ...]
 
@@ -119,13 +112,11 @@ def answer(record: Record[Any]) -> list[Sentence]:
                  Number(record.layers, "", "layers"), " layers. Images: ",
                  Number(record.images, ",", "images"), " of ", Number(record.about["data"], "", "data"),
                  ". "]  # fmt: skip
-    kind = KIND_NAMES.get(result.verdict, result.verdict)
-    said += ["Similarity of layers: ", Number(result.verdict, "", "verdict", shown=kind),
-             f" ({MEANING.get(kind, kind)}). The best split into ", Number(result.k, "", "k"), " phases is ",
+    said += ["The best split into ", Number(result.k, "", "k"), " phases is ",
              Number(str(result.phases), "", "phases"), " layers"]  # fmt: skip
     if result.bootstrap is not None and result.boundaries:
         least = min(result.bootstrap.boundary_frequency.get(layer, 0.0) for layer in result.boundaries)
-        said += [f"; each boundary is found again in at least {least:.0%} of ",
+        said += [f"; {found_again(least)} of ",
                  Number(result.bootstrap.n, ",", "bootstrap/n"), " bootstrap resamples of the images"]  # fmt: skip
     return [(*said, ".")]
 
@@ -140,9 +131,8 @@ def form(record: Record[Any]) -> Rung | None:
     best = max(shares, key=lambda name: shares[name])
     others = ", ".join(f"{name} {share:.0%}" for name, share in shares.items() if name != best)
     text = (
-        f"Share of the variance of the similarity between layers that each description explains: {best} "
-        f"{shares[best]:.0%}, {others}. This says how states change along depth; it is evidence neither for nor "
-        "against recurrence."
+        f"As {best}: this explains {shares[best]:.0%} of the variance of the similarity matrix (others: {others}; all "
+        "fitted to the whole matrix). This is evidence neither for nor against recurrence."
     )
     return Rung("form", None, Estimate(shares[best], math.nan, math.nan, result.n), None, text)
 
@@ -155,7 +145,7 @@ def interchangeable(record: Record[Any]) -> Rung | None:
     if found is None or result.function is None:
         return None
     short = {
-        True: f"layers interchangeable within {found.phases}", False: "layers not interchangeable",
+        True: f"layers are interchangeable within the phases {found.phases}", False: "layers are not interchangeable",
         None: "whether layers are interchangeable is inconclusive",
     }[found.held]  # fmt: skip
     return Rung(

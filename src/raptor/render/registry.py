@@ -109,10 +109,10 @@ class Rung:
 
 # Rungs in order, with what people read.
 RUNGS = {
-    "form": "Form of similarity",
-    "interchangeable": "Layers interchangeable",
-    "rewritable": "Rewritable by tied blocks",
-    "same_system": "Same dynamics",
+    "form": "How does the similarity of states change along depth?",
+    "interchangeable": "Can layers of a phase stand in for one another?",
+    "rewritable": "Can a few tied blocks replace the layers, better than those of a network without recurrence?",
+    "same_system": "Does the surrogate have the same dynamics?",
 }
 EVIDENCE: list[tuple[str, Callable[[Record[Any]], Rung | None]]] = []
 FIGURES: dict[tuple[str, str], FigureEntry] = {}

@@ -9,7 +9,7 @@ from raptor.errors import one_line
 from raptor.render.registry import EVIDENCE, RUNGS, Rung
 from raptor.reporting.collect import Subject
 
-MARKS = {True: "held", False: "not held", None: "inconclusive"}
+MARKS = {True: "yes", False: "no", None: "inconclusive"}
 DESCRIBES = "form"  # the rung that is no answer to the hypothesis
 
 
@@ -44,7 +44,7 @@ def _strength(rung: Rung) -> tuple[bool, float]:
 
 def mark(rung: Rung) -> str:
     """Return the verdict on a rung in a word or two."""
-    return "describes" if rung.rung == DESCRIBES else MARKS[rung.held]
+    return "description only" if rung.rung == DESCRIBES else MARKS[rung.held]
 
 
 def headline(rungs: Sequence[Rung]) -> str | None:
@@ -58,4 +58,4 @@ def headline(rungs: Sequence[Rung]) -> str | None:
 def lines(rungs: Sequence[Rung]) -> list[str]:
     """Return the headline and one line per rung, as plain text."""
     top = headline(rungs)
-    return [*([top] if top else []), *(f"{RUNGS[rung.rung]}: {mark(rung)}. {rung.text}" for rung in rungs)]
+    return [*([top] if top else []), *(f"{RUNGS[rung.rung]} {mark(rung).capitalize()}. {rung.text}" for rung in rungs)]

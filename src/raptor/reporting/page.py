@@ -17,10 +17,10 @@ from raptor.errors import OutputError, one_line
 from raptor.film.arrays import ARRAYS, film_data
 from raptor.render.charts import rows_in, spec_of
 from raptor.render.charts import table as csv_of
-from raptor.render.registry import FIGURES, RUNGS, SENTENCES, TABLES, FigureEntry, PageEntry, Rung, figures_of
-from raptor.render.tables import Table, format_estimate
+from raptor.render.registry import FIGURES, RUNGS, SENTENCES, TABLES, FigureEntry, PageEntry, figures_of
+from raptor.render.tables import Table
 from raptor.reporting.collect import SavedFigure, SavedRun, Subject, is_own
-from raptor.reporting.ladder import DESCRIBES, headline, ladder, lines, mark
+from raptor.reporting.ladder import headline, ladder, lines, mark
 from raptor.reporting.provenance import provenance
 from raptor.reporting.sections import ANSWER, REFUTED, SECTIONS, PageFigure, Section, sentence_html
 from raptor.reporting.side_by_side import side_by_side
@@ -98,7 +98,7 @@ class _Subject:
             "id": self.identity,
             "title": self.subject.title,
             "headline": headline(rungs),
-            "ladder": [(RUNGS[rung.rung], mark(rung), _interval(rung), rung) for rung in rungs],
+            "ladder": [(RUNGS[rung.rung], mark(rung), rung) for rung in rungs],
             "answer": self.top[ANSWER],
             "refuted": self.top[REFUTED],
             "missing": self.missing,
@@ -185,14 +185,6 @@ def summary(subject: Subject) -> list[str]:
     shown = _Subject(subject, "", {})
     shown.add_sentences()
     return [*lines(ladder(subject)), *(sentence.striptags() for sentence in shown.top[ANSWER])]
-
-
-def _interval(rung: Rung) -> str:
-    """Return the value of a rung with its interval, and its null."""
-    if rung.value is None or rung.rung == DESCRIBES:
-        return ""
-    shown = format_estimate(rung.value, ".2f")
-    return shown if rung.null is None else f"{shown}; null {rung.null:.2f}"
 
 
 def in_page_order(entries: Sequence[PageEntry]) -> list[PageEntry]:

@@ -20,7 +20,7 @@ def provenance(run: SavedRun) -> list[Table]:
     command = " ".join(["raptor", *map(str, as_list(run.config.get("command")) or [run.verb])])
     machine = "; ".join(str(run.config[name]) for name in ("machine", "determinism") if run.config.get(name))
     return [
-        Table("Stages", ("stage", "verb", "seed", "images", "seconds"), (stage,)),
+        Table("Stages", ("stage", "command", "seed", "images", "seconds"), (stage,)),
         Table("Commands", ("command", "versions", "machine"), ((command, _versions(run.config), machine),)),
     ]
 

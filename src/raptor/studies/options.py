@@ -33,7 +33,10 @@ class StudyOptions:
         str, Option("Labelled images with a train and a test split: scenes, a folder, parquet files or a dataset id.")
     ] = "scenes"
     size: Annotated[
-        str, Option("Size of models and trainings: smoke (a quick test), laptop (about an hour) or paper (a cluster).")
+        str,
+        Option(
+            "Size of the models and length of their training: smoke (minutes), laptop (an hour), paper (a cluster)."
+        ),
     ] = "laptop"
     resume: Annotated[
         bool, Option("Continue the study in --out; finished jobs are not repeated.", flags=("--resume",))

@@ -110,7 +110,7 @@ def find_study(name: str) -> Study[Any]:
     """Return a study by its name."""
     studies = load_studies()
     if name not in studies:
-        raise OptionError(f"there is no study {name!r}; there are {', '.join(sorted(studies))}")
+        raise OptionError(f"there is no study {name!r}; the studies are {', '.join(sorted(studies))}")
     return studies[name]
 
 

@@ -110,11 +110,13 @@ def longest(evidence: Evidence) -> Finding:
 
 
 @rule(
-    "spectra", "singular values of states over depth decay slowest for cls and fastest for patches", figure="dmd",
-    smallest_effect=0.1, null=ROTATED,
+    "spectra", "singular values of the states of all layers and images decay slowest for cls and fastest for patches",
+    figure="dmd", smallest_effect=0.1, null=ROTATED,
     statistic="smallest log ratio between the entropy ranks of the singular values of groups that follow each other",
 )  # fmt: skip
 def slowest(evidence: Evidence) -> Finding:
     """Compare effective ranks of the states over depth between groups."""
     ranks = {group: float(spectral_rank(modes.singular)) for group, modes in evidence.modes.items()}
-    return _finding(evidence, "spectra", f"entropy rank of the states over depth: {listed(ranks.items(), '.2f')}")
+    return _finding(
+        evidence, "spectra", f"entropy rank of the states of all layers and images: {listed(ranks.items(), '.2f')}"
+    )

@@ -119,13 +119,14 @@ def steady(evidence: Evidence) -> Finding:
         return cannot("there is one phase, or no other token group to take boundaries from")
     value = torch.tensor(found.explained - found.expected, dtype=torch.float64)
     source = (
-        "those of patches for the speed of cls and the reverse, since a token's own boundaries would be circular"
+        "for the speed of cls, the boundaries of patches, and for patches those of cls: a test on the tokens that "
+        "boundaries come from would be circular"
         if found.guarded
         else "boundaries may be found on the same tokens, which makes the test circular"
     )
     text = (
         f"phase boundaries explain {found.explained:.0%} of the variance of speed over steps ({source}); as many "
-        f"boundaries elsewhere explain {found.expected:.0%} on average"
+        f"boundaries at other layers explain {found.expected:.0%} on average"
     )
     effect = bootstrapped(value, draws - found.expected, evidence.n)
     if not found.guarded or evidence.rotation_measured["phases"].isnan().any():

@@ -33,8 +33,8 @@ def speed(result: DynamicsResult, name: str) -> Figure:
     "dynamics",
     "ranks",
     "dynamics",
-    "Three measures of effective rank (stable rank, entropy rank, participation ratio) of the updates, the changes of "
-    "token directions in one layer. For centred ranks, the mean update over tokens and images is subtracted first.",
+    "Three measures of effective rank (stable rank, entropy rank, participation ratio) of how token directions change "
+    "in one layer. For centred ranks, the mean change over tokens and images is subtracted first.",
     "Figure 10",
     wide=True,
 )
