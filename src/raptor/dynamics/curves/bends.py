@@ -14,7 +14,7 @@ from raptor.dynamics.curves.registry import measure
 from raptor.dynamics.measures import StateBatch
 from raptor.runtime.device import doubled
 
-MOST = 64  # images
+MOST = 32  # images
 SHUFFLES = 8
 
 
