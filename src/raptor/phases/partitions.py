@@ -133,6 +133,6 @@ class Partitions:
         )
 
     def _exact(self, method: str, k: int) -> Segmentation:
-        """Return the best partitions by dynamic programming, whatever solver was asked for."""
+        """Return the best partitions by dynamic programming, whichever solver the options name."""
         matrix = self.function.matrix if method == FUNCTION and self.function is not None else self.matrix
         return segment(matrix, k, self.options.objective, self.options.min_length)
