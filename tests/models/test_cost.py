@@ -45,7 +45,9 @@ def test_parameters_of_the_teachers_kind_and_of_corrections(teacher):
     relaxed = build_raptor(teacher, PHASES, relax_rank=RANK)
     # qkv, projection, both maps of the MLP: inputs and outputs of each, for every layer.
     corrections = RANK * L * ((D + 3 * D) + (D + D) + (D + 4 * D) + (4 * D + D))
-    assert count_parameters(relaxed) == PHASES.k * block + corrections
+    # Norms, and the biases of the same maps, for every layer.
+    offsets = L * (NORMS + (3 * D) + D + 4 * D + D)
+    assert count_parameters(relaxed) == PHASES.k * block + corrections + offsets
 
 
 @pytest.mark.parametrize(("kind", "mlp"), [("swiglu", 12), ("gelu", 8), ("teacher", 8)])

@@ -111,7 +111,7 @@ class RaptorModel(transformers.PreTrainedModel):
         """Load a surrogate as in transformers; old parameter names are translated."""
         hub = {name: kwargs[name] for name in HUB_OPTIONS if name in kwargs}
         config = kwargs.get("config") or cls.config_class.from_pretrained(source, **hub)
-        if config.names == 1 and kwargs.get("state_dict") is None:
+        if (config.names == 1 or "relax_rank" in config.block) and kwargs.get("state_dict") is None:
             file = transformers.utils.cached_file(source, "model.safetensors", **hub)
             kwargs["state_dict"], source = (state := load_file(file)), None
             for name, module in cls(config, kwargs.get("teacher")).named_modules():

@@ -133,12 +133,12 @@ def find_output_projections(block: nn.Module, width: int) -> tuple[str, ...]:
 class _Called(nn.Module):
     """A block with the function that its teacher uses to call it."""
 
-    def __init__(self, block: nn.Module, layer: int, call: Callable[[nn.Module, Tensor, int], Tensor]):
+    def __init__(self, block: nn.Module, layer: int | None, call: Callable[[nn.Module, Tensor, int], Tensor]):
         super().__init__()
         self.block, self.layer, self.call = block, layer, call
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        return self.call(self.block, tokens, self.layer)
+    def forward(self, tokens: Tensor, target: int) -> Tensor:
+        return self.call(self.block, tokens, target - 1 if self.layer is None else self.layer)
 
     def train(self, mode: bool = True) -> _Called:
         """Stay in evaluation mode, without the dropout and stochastic depth of the teacher's training."""
@@ -193,7 +193,7 @@ class TeacherBlock(nn.Module):
     def forward(self, tokens: Tokens, target: int) -> Tokens:
         """Return the states at the target layer from those at the layer before."""
         if self.depth_scale is None:
-            return self.called(tokens)
+            return self.called(tokens, target)
         *branches, output = self.depth_scale(target)
         weights: dict[str, Tensor] = {}
         for name, factor in zip(self.projections, branches, strict=False):
@@ -202,7 +202,7 @@ class TeacherBlock(nn.Module):
             weights[f"block.{name}.weight"] = weight
             if bias is not None:
                 weights[f"block.{name}.bias"] = bias
-        return output * functional_call(self.called, weights, (tokens,))
+        return output * functional_call(self.called, weights, (tokens, target))
 
 
 class Raptor(nn.Module):

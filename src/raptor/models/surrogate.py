@@ -91,7 +91,7 @@ def build_raptor(
         `teacher` for a copy of the block in the middle of each phase, `swiglu` for the paper's block, or `gelu` for its
         variant with a plain MLP; the last two have random weights.
     relax_rank
-        Rank of a correction of the tied weights for each layer; 0 for none.
+        Rank of a correction of the tied weights for each layer, clamped to the full rank of each matrix; 0 for none.
     untied
         Whether to apply each block only once, as a control.
     **options
@@ -118,11 +118,15 @@ def build_raptor(
 
 
 def build_surrogate(teacher: Teacher, phases: Phases, kind: str = "teacher", **options: Any) -> Surrogate:
-    """Create an untrained surrogate of a teacher.
+    """Create an untrained surrogate of a teacher. Relaxed copies of its blocks start near each of its layers.
 
     Parameters
     ----------
     teacher, phases, kind, **options
         As in `build_raptor`.
     """
-    return Surrogate(teacher, build_raptor(teacher, phases, kind, **options))
+    raptor = build_raptor(teacher, phases, kind, **options)
+    for span, block in zip(phases.ranges, raptor.blocks, strict=True):
+        if kind == "teacher" and isinstance(block, RelaxedBlock):
+            block.start_from([teacher.parts.blocks[layer - 1] for layer in span])
+    return Surrogate(teacher, raptor)
