@@ -16,13 +16,13 @@ from torch import Tensor
 
 from raptor.core.batches import Batch, LoadedImageSet
 from raptor.core.deprecation import renamed_keywords
-from raptor.core.flow import rollout
 from raptor.core.phases import PhasesLike, as_phases
 from raptor.distillation.activation_cache import StatesCache
 from raptor.distillation.losses import States, StateVariance, TrajectoryLoss, measure_state_variance
 from raptor.distillation.options import DistillOptions
 from raptor.distillation.recipes import Distillation
 from raptor.distillation.stage_losses import blockwise_loss, end_to_end_loss
+from raptor.distillation.targets import Targets
 from raptor.distillation.validation import Validation, split_off
 from raptor.models.surrogate import Surrogate, build_surrogate
 from raptor.models.teachers.teacher import Teacher
@@ -159,13 +159,17 @@ def train_surrogate(
         "cached": cache is not None,
         **(extra_config or {}),
     }
-    truth_of = partial(_truth, teacher)
     source, held_out = split_off(images.unsharded() if cache is None else cache, recipe)
-    validation = Validation(surrogate, held_out, truth_of, TrajectoryLoss(recipe.end_to_end_weights), variance)
+    one = next(images.shuffled(0, 1, recipe.blockwise.seed))
+    targets = Targets.of_recipe(teacher, recipe.crop, recipe.window, one, cache is not None)
+    loss = TrajectoryLoss(recipe.end_to_end_weights, recipe.relative)
+    validation = Validation(
+        surrogate, recipe, held_out, source.sample(len(held_out)), targets.whole, loss, variance
+    )  # fmt: skip
     seconds, unfinished, before = 0.0, None, 0
     steps = recipe.blockwise.steps + recipe.end_to_end.steps
     with Progress.of(progress).bar(steps, f"distill {phases}", "step", recipe.blockwise.batch_size) as bar:
-        for name, objective, training, blockwise in _stages(surrogate, recipe, truth_of, variance):
+        for name, objective, training, blockwise in _stages(surrogate, recipe, targets, variance):
 
             def batches(first: int, size: int, part: Part, seed: int = training.seed) -> Iterator[Batch | States]:
                 return source.shuffled(first, size, seed, part)
@@ -177,12 +181,14 @@ def train_surrogate(
             if folder is not None:
                 with explained(folder):
                     folder.mkdir(parents=True, exist_ok=True)
+                validation.begin(folder, resume)
             if training.steps:
                 try:
                     seconds += fit(
                         surrogate.raptor, objective, batches, training, folder, resume, {"stage": name, **config},
                         watch=None if watch is None else partial(watch, name), on_step=on_step,
                         clip_separately=tuple(surrogate.raptor.blocks) if blockwise else (), launch=launch,
+                        validate=partial(validation.record, folder, training.batch_size),
                     )  # fmt: skip
                 except TrainingInterrupted as stop:
                     unfinished = {"stage": name, "step": stop.step, "steps": training.steps}
@@ -203,29 +209,21 @@ def train_surrogate(
 
 
 def _stages(
-    surrogate: Surrogate,
-    chosen: Distillation,
-    truth_of: Callable[[Batch | States], States],
-    variance: StateVariance | None,
+    surrogate: Surrogate, chosen: Distillation, targets: Targets, variance: StateVariance | None
 ) -> list[tuple[str, Objective, TrainConfig, bool]]:
     """Return both stages: directory, objective, optimisation, and whether it is the blockwise stage."""
-    teacher, raptor = surrogate.teacher, surrogate.raptor
-    losses = [TrajectoryLoss()] * (raptor.phases.k - 1) + [TrajectoryLoss(chosen.last_weights)]
-    end_to_end = TrajectoryLoss(chosen.end_to_end_weights)
+    raptor, relative = surrogate.raptor, chosen.relative
+    losses = [TrajectoryLoss(None, relative)] * (raptor.phases.k - 1) + [TrajectoryLoss(chosen.last_weights, relative)]
+    end_to_end = TrajectoryLoss(chosen.end_to_end_weights, relative)
+    windowed = round((1 - chosen.whole_share) * chosen.end_to_end.steps)  # steps of stage 2
 
     def stage_1(batch: Batch | States, step: int) -> tuple[Tensor, dict[str, Tensor]]:
         forcing = annealed(step, chosen.blockwise.steps, chosen.forcing, chosen.forcing_share)
-        return blockwise_loss(raptor, truth_of(batch), teacher.layout, losses, forcing, variance), {}
+        truth, layout = targets.augmented(batch)
+        return blockwise_loss(raptor, truth, layout, losses, forcing, variance), {}
 
     def stage_2(batch: Batch | States, step: int) -> tuple[Tensor, dict[str, Tensor]]:
-        return end_to_end_loss(raptor, truth_of(batch), teacher.layout, end_to_end, variance), {}
+        truth, layout = targets.augmented(batch, all_patches=step >= windowed)
+        return end_to_end_loss(raptor, truth, layout, end_to_end, variance), {}
 
     return [(STAGES[0], stage_1, chosen.blockwise, True), (STAGES[1], stage_2, chosen.end_to_end, False)]
-
-
-def _truth(teacher: Teacher, batch: Batch | States) -> States:
-    """Return the teacher's states of a batch: computed without gradients, or as they were cached."""
-    if isinstance(batch, Tensor):
-        return batch.to(next(teacher.module.parameters()))  # its device and precision
-    with torch.no_grad():
-        return rollout(teacher, teacher.embed(batch.pixels.to(teacher.device))).states

@@ -30,9 +30,13 @@ class TrajectoryLoss:
     weights
         Weight of each token group; weights of groups that a model lacks are shared among the others. None weights all
         tokens equally.
+    relative
+        Whether the squared error of each token is divided by the token's own squared norm. Tokens with massive
+        activations then count as much as others. The variance is not used.
     """
 
     weights: Mapping[str, float] | None = None
+    relative: bool = False
 
     def __post_init__(self) -> None:
         unknown = set(self.weights or {}) - set(GROUPS)
@@ -54,7 +58,8 @@ class TrajectoryLoss:
         early layers count as much as late ones, whose norms may be thirty times as large. Predicted states may be a
         list of one tensor per layer.
         """
-        by_token = _errors(predicted, truth)
+        by_token = _relative_errors(predicted, truth) if self.relative else _errors(predicted, truth)
+        variance = None if self.relative else variance
         if self.weights is None:
             return by_token.mean(dim=1) / (variance["all"] if variance else 1)
         present = {name: self.weights.get(name, 0.0) for name in layout.slices}
@@ -75,6 +80,16 @@ def _errors(predicted: States | list[Tensor], truth: States) -> Float[Tensor, "l
     if isinstance(predicted, Tensor):
         return mse_loss(predicted, truth, reduction="none").mean(dim=(0, 3))
     errors = [mse_loss(state, truth[:, i], reduction="none").mean(dim=(0, 2)) for i, state in enumerate(predicted)]
+    return torch.stack(errors)
+
+
+def _relative_errors(predicted: States | list[Tensor], truth: States) -> Float[Tensor, "layers tokens"]:
+    """Return the squared error of each token over its squared norm, averaged over images."""
+    states = predicted.unbind(dim=1) if isinstance(predicted, Tensor) else predicted
+    errors = [
+        ((state - truth[:, i]).square().sum(dim=-1) / truth[:, i].square().sum(dim=-1).clamp(min=1e-12)).mean(dim=0)
+        for i, state in enumerate(states)
+    ]
     return torch.stack(errors)
 
 

@@ -37,6 +37,11 @@ class DistillOptions:
         Kind of the tied blocks: `teacher`, `swiglu` or `gelu`; None for the recipe's.
     relax_rank
         Rank of a low-rank correction of the tied weights for each layer; 0 for none.
+    crop
+        Smallest share of an image that random crops show; 1 for whole images, None for the recipe's.
+    window
+        Side of the window of patches that training sees, over the side of the image; 1 for all patches, None for the
+        recipe's.
     untied
         Control experiment: apply each block once, which gives a network of k layers.
     precision
@@ -72,6 +77,16 @@ class DistillOptions:
     relax_rank: Annotated[
         int, Option("Rank of a low-rank weight correction per layer, which relaxes the tying; 0 for none.", min=0)
     ] = 0
+    crop: Annotated[
+        float | None,
+        Option("Train on random crops and mirrored images: the smallest share of an image that a crop shows; 1 for "
+               "whole images. The recipe's by default.", min=0.01, max=1),
+    ] = None  # fmt: skip
+    window: Annotated[
+        float | None,
+        Option("Train on a random window of patches, which is faster: its side as a share of the image's side; 1 for "
+               "all patches. The recipe's by default.", min=0.01, max=1),
+    ] = None  # fmt: skip
     untied: Annotated[
         bool,
         Option("Control experiment: train a network of k layers, each applied once.", flags=("--untied",)),
@@ -101,7 +116,8 @@ class DistillOptions:
         config: dict[str, Any] = {
             "name": self.recipe, "steps": self.steps, "lr": self.lr, "muon_lr": self.muon_lr, "kind": self.kind,
         }  # fmt: skip
-        return {**config, **self._block()}
+        augmented = {"crop": self.crop, "window": self.window}
+        return {**config, **{name: value for name, value in augmented.items() if value is not None}, **self._block()}
 
     def launch_config(self) -> dict[str, Any]:
         """Return what `config.json` has under `launch`; a resumed run compares it."""

@@ -37,6 +37,13 @@ class Distillation:
         tokens equally.
     normalise
         Whether each layer's loss is divided by the variance of its states.
+    relative
+        Whether the squared error of each token is divided by its squared norm, in place of `normalise`.
+    crop
+        Smallest share of an image that random crops show; 1 for no crops and no mirrored images.
+    window, whole_share
+        Side of the window of patches that training sees, over the side of the image; and the share of the last steps of
+        stage 2 that see all patches.
     """
 
     blockwise: TrainConfig
@@ -48,10 +55,26 @@ class Distillation:
     last_weights: dict[str, float] | None = None
     end_to_end_weights: dict[str, float] | None = None
     normalise: bool = False
+    relative: bool = False
+    crop: float = 1.0
+    window: float = 1.0
+    whole_share: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (0 < self.crop <= 1 and 0 < self.window <= 1 and 0 <= self.whole_share <= 1):
+            raise OptionError(
+                f"crop {self.crop} and window {self.window} are shares of an image above 0 and at most 1; whole_share "
+                f"{self.whole_share} is a share of the steps"
+            )
 
     def to_config(self) -> dict[str, Any]:
         """Return the hyper-parameters under the keys of checkpoints and model cards, which a resumed run compares."""
-        return {_KEYS.get(name, name): value for name, value in asdict(self).items()}
+        return {
+            _KEYS.get(one.name, one.name): value
+            for one in fields(self)
+            # Later fields are left out at their defaults, so that trainings of earlier versions can be resumed.
+            if (value := asdict(self)[one.name]) != one.default or one.name not in _LATER
+        }
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Distillation:
@@ -84,6 +107,7 @@ class Distillation:
 
 
 # Fields that have other names in checkpoints, model cards and studies.
+_LATER = ("relative", "crop", "window", "whole_share")
 _KEYS = {"blockwise": "apart", "end_to_end": "joined", "end_to_end_weights": "joined_weights"}
 
 
@@ -178,6 +202,8 @@ def distillation_named(
     lr: float | None = None,
     muon_lr: float | None = None,
     kind: str | None = None,
+    crop: float | None = None,
+    window: float | None = None,
     **block: Any,
 ) -> Distillation:
     """Return a recipe by name.
@@ -193,6 +219,8 @@ def distillation_named(
     lr, muon_lr
         Peak learning rates of AdamW and Muon in place of the recipe's. `muon_lr` is that of stage 1, and stage 2 keeps
         its share of it; 0 trains everything with AdamW.
+    crop, window
+        Random crops and windows of patches in place of the recipe's.
     kind, **block
         Blocks in place of the recipe's, as in `build_raptor`; the recipe's options are kept where the kind is the same.
     """
@@ -207,5 +235,8 @@ def distillation_named(
             blockwise=replace(chosen.blockwise, muon_lr=muon_lr or None),
             end_to_end=replace(chosen.end_to_end, muon_lr=second or None),
         )
+    chosen = replace(
+        chosen, crop=chosen.crop if crop is None else crop, window=chosen.window if window is None else window
+    )
     kept = chosen.block if kind in (None, chosen.kind) else {}
     return replace(chosen, kind=kind or chosen.kind, block={**kept, **block})

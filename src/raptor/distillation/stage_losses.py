@@ -43,9 +43,9 @@ def blockwise_loss(
             forced = [raptor.call(block, truth[:, layer - 1], layer) for layer in span]
             total = total + forcing * loss(forced, wanted, layout, own).mean()
         if forcing < 1 or raptor.untied:
-            rolled = _roll(raptor, truth[:, span[0] - 1], span)
+            rolled = roll(raptor, truth[:, span[0] - 1], span)
             share = 1.0 if raptor.untied else 1 - forcing
-            total = total + share * _mean(raptor, loss(rolled, wanted, layout, own), span)
+            total = total + share * mean_over_layers(raptor, loss(rolled, wanted, layout, own), span)
     return total
 
 
@@ -61,18 +61,18 @@ def end_to_end_loss(
     loss
         Loss of all layers.
     """
-    rolled = _roll(raptor, truth[:, 0], range(1, raptor.phases.depth + 1))
-    return _mean(raptor, loss(rolled, truth[:, 1:], layout, variance), range(1, raptor.phases.depth + 1))
+    layers = range(1, raptor.phases.depth + 1)
+    return mean_over_layers(raptor, loss(roll(raptor, truth[:, 0], layers), truth[:, 1:], layout, variance), layers)
 
 
-def _mean(raptor: Raptor, by_layer: Float[Tensor, " layers"], layers: range) -> Tensor:
+def mean_over_layers(raptor: Raptor, by_layer: Float[Tensor, " layers"], layers: range) -> Tensor:
     """Return the mean over layers; an untied control has its own states only at the ends of phases."""
     if raptor.untied:
         by_layer = by_layer[[layers.index(end) for end in raptor.ends if end in layers]]
     return by_layer.mean()
 
 
-def _roll(raptor: Raptor, tokens: Tensor, layers: range) -> list[Tensor]:
+def roll(raptor: Raptor, tokens: Tensor, layers: range) -> list[Tensor]:
     """Return the surrogate's states at `layers`, from the teacher's states at the layer before the first."""
     states = []
     for layer in layers:

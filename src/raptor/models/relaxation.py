@@ -1,8 +1,8 @@
 """Relaxed weight tying: each layer of a phase has its own correction of the tied weights (not in the paper).
 
 A tied block is the same map at every layer of its phase, except for depth scaling. A correction of rank r makes each
-weight matrix specific to its layer, W_l = W + B_l A_l, with r (inputs + outputs) parameters per layer. Biases, norms and
-other vectors get an offset for each layer.
+weight matrix specific to its layer, W_l = W + B_l A_l, with r (inputs + outputs) parameters per layer. Biases, norms
+and other vectors get an offset for each layer.
 
 Copies of the teacher's blocks start at the average of the phase, plus the best approximation of rank r of what each
 layer has beyond the average. At full rank they equal the teacher. Other blocks start tied.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import pad
+from torch.nn.functional import affine_grid, grid_sample, pad
 
 
 def flip(pixels: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch 3 height width"]:
@@ -25,3 +27,28 @@ def shift(pixels: Float[Tensor, "batch 3 height width"], most: int) -> Float[Ten
     columns = left[:, None] + torch.arange(width, device=pixels.device)
     images = torch.arange(batch, device=pixels.device)
     return padded[images[:, None, None], :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+
+
+def random_crop(
+    pixels: Float[Tensor, "batch 3 height width"], smallest: float
+) -> Float[Tensor, "batch 3 height width"]:
+    """Cut a random rectangle out of each image and resize it to the image's size (bilinear).
+
+    Parameters
+    ----------
+    pixels
+        Images of one size.
+    smallest
+        Smallest share of the image's area; shares are uniform up to 1, and aspect ratios log-uniform in [3/4, 4/3].
+    """
+    if smallest == 1:
+        return pixels
+    n = len(pixels)
+    area = smallest + (1 - smallest) * torch.rand(n)
+    ratio = torch.exp((2 * torch.rand(n) - 1) * math.log(4 / 3))
+    sides = torch.stack([(area * ratio).sqrt(), (area / ratio).sqrt()], dim=1).clamp(max=1)
+    # Coordinates run from -1 to 1, so that a rectangle of relative side s has its centre within 1 - s of the middle.
+    centres = (1 - sides) * (2 * torch.rand(n, 2) - 1)
+    maps = torch.cat([torch.diag_embed(sides), centres[:, :, None]], dim=2).to(pixels)
+    grid = affine_grid(maps, list(pixels.shape), align_corners=False)
+    return grid_sample(pixels, grid, mode="bilinear", padding_mode="border", align_corners=False)

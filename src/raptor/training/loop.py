@@ -69,6 +69,7 @@ def fit(
     clip_separately: Sequence[nn.Module] = (),
     launch: LaunchOptions | None = None,
     optimizers: Sequence[Optimizer] | None = None,
+    validate: Callable[[int, float], None] | None = None,
 ) -> float:
     """Train `model` in place; return the seconds of training, including those before an interruption.
 
@@ -98,6 +99,9 @@ def fit(
         Precision, accumulation, trackers; processes are those that `torchrun` or `accelerate launch` started.
     optimizers
         Optimisers in place of the recipe's; each of their parameter groups has a `peak` learning rate.
+    validate
+        Called after every step, in the main process, with the number of steps and the seconds of training. Its own
+        time does not count.
     """
     launch = launch or LaunchOptions()
     log_every = max(1, min(log_every, recipe.steps // 20))  # at least 20 points of the curve
@@ -153,6 +157,10 @@ def fit(
                 accelerator.log(log.write(step, recipe, time.perf_counter() - started, loss=loss, **metrics), step)
             if on_step is not None and accelerator.main:
                 on_step(step, value)
+            if validate is not None and kept is not None:
+                before = time.perf_counter()
+                validate(step, before - started)
+                started += time.perf_counter() - before
             late = time.monotonic() - saved >= SAVE_SECONDS
             if stop or late or step % save_every == 0 or step == recipe.steps:
                 keep(step)

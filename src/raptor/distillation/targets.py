@@ -1,0 +1,95 @@
+"""What a surrogate learns from: the teacher's states of a batch, augmented for training and as it is for validation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from raptor.core.batches import Batch
+from raptor.core.flow import layers_of
+from raptor.core.tokens import TokenLayout
+from raptor.distillation.losses import States
+from raptor.distillation.windows import Window, treats_tokens_as_a_set
+from raptor.models.teachers.teacher import Teacher
+from raptor.runtime.notes import note
+from raptor.training.augment import flip, random_crop
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The teacher's states, computed without gradients or as they were cached.
+
+    Parameters
+    ----------
+    teacher
+        The model to reproduce.
+    crop
+        Smallest share of an image that a random crop shows; 1 for no crops and no mirrored images.
+    window
+        Part of the patches that training sees.
+    """
+
+    teacher: Teacher
+    crop: float
+    window: Window
+
+    @classmethod
+    def of_recipe(cls, teacher: Teacher, crop: float, window: float, first: Batch, cached: bool) -> Targets:
+        """Return the targets of a recipe, without what this teacher or a cache does not allow.
+
+        Parameters
+        ----------
+        teacher, crop
+            As above.
+        window
+            Side of the window over that of the image.
+        first
+            A batch of training images, to see whether the teacher's blocks run on a window.
+        cached
+            Whether training reads cached states, which are those of whole images.
+        """
+        wanted = Window(teacher.layout, window)
+        if cached:
+            return cls(teacher, 1.0, Window(teacher.layout, 1.0))
+        if wanted.grid != teacher.layout.grid:
+            with torch.no_grad():
+                tokens = teacher.embed(first.pixels[:1].to(teacher.device))
+            if not treats_tokens_as_a_set(teacher, tokens):
+                note("the blocks of this model depend on positions in the grid: they are trained on all patches")
+                wanted = Window(teacher.layout, 1.0)
+        return cls(teacher, crop, wanted)
+
+    @torch.no_grad()
+    def whole(self, batch: Batch | States) -> States:
+        """Return the states of whole images, for validation."""
+        if isinstance(batch, Tensor):
+            return batch.to(next(self.teacher.module.parameters()))  # its device and precision
+        return self._states(self.teacher.embed(batch.pixels.to(self.teacher.device)))
+
+    @torch.no_grad()
+    def augmented(self, batch: Batch | States, all_patches: bool = False) -> tuple[States, TokenLayout]:
+        """Return the states of random crops and windows, and their token groups.
+
+        Parameters
+        ----------
+        batch
+            Images, or cached states, which are returned as they are.
+        all_patches
+            Whether to use all patches in place of a window.
+        """
+        if isinstance(batch, Tensor) or (self.crop == 1 and (all_patches or self.window.share == 1)):
+            return self.whole(batch), self.teacher.layout
+        pixels = batch.pixels.to(self.teacher.device)
+        if self.crop < 1:
+            pixels = flip(random_crop(pixels, self.crop))
+        tokens = self.teacher.embed(pixels)
+        if all_patches:
+            return self._states(tokens), self.teacher.layout
+        return self._states(self.window.take(tokens)), self.window.inside
+
+    def _states(self, tokens: Float[Tensor, "batch tokens width"]) -> States:
+        """Return the states at the layers 0..L; `rollout` would not allow a part of the tokens."""
+        return torch.stack([states for _, states in layers_of(self.teacher, tokens)], dim=1)

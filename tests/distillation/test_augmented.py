@@ -1,0 +1,164 @@
+"""Windows of patches, random crops, relative errors and the curve of validation, during a distillation."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+
+import pytest
+import torch
+
+import raptor
+from raptor.core.phases import Phases
+from raptor.core.tokens import TokenLayout
+from raptor.data.load import load_images
+from raptor.distillation import validation
+from raptor.distillation.distill import train_surrogate
+from raptor.distillation.losses import TrajectoryLoss
+from raptor.distillation.recipes import Distillation
+from raptor.distillation.windows import Window, treats_tokens_as_a_set
+from raptor.errors import OptionError
+from raptor.models.vit import ViT, ViTConfig
+from raptor.training.augment import random_crop
+from raptor.training.config import TrainConfig
+from raptor.training.loop import TrainingInterrupted
+from vits import FAMILIES, pixels
+
+LAYOUT = TokenLayout(n_cls=1, n_register=2, grid=(4, 6))
+
+
+def test_a_window_is_a_rectangle_of_neighbours_and_every_place_is_drawn():
+    numbers = torch.arange(LAYOUT.n_tokens, dtype=torch.float32)[None, :, None].expand(300, -1, 2)
+    window = Window(LAYOUT, 0.5)
+    assert window.grid == (2, 3)
+    assert window.inside == TokenLayout(1, 2, (2, 3))
+    torch.manual_seed(0)
+    taken = window.take(numbers)[..., 0]
+    assert (taken[:, :3] == torch.arange(3)).all()  # cls and registers
+    patches = taken[:, 3:].reshape(300, 2, 3) - 3
+    rows, columns = patches // 6, patches % 6
+    assert (rows[:, 1] - rows[:, 0] == 1).all() and (columns[:, :, 1:] - columns[:, :, :-1] == 1).all()
+    corners = {(int(row), int(column)) for row, column in zip(rows[:, 0, 0], columns[:, 0, 0], strict=True)}
+    assert corners == {(row, column) for row in range(3) for column in range(4)}
+    assert torch.equal(Window(LAYOUT, 1.0).take(numbers), numbers)
+    with pytest.raises(OptionError, match="share"):
+        Window(LAYOUT, 0.0)
+
+
+@pytest.mark.parametrize("case", FAMILIES, ids=lambda case: case.name)
+def test_only_blocks_without_positions_run_on_a_window(case):
+    teacher = raptor.load_model(case.build())
+    positions = any(word in case.name for word in ("dinov3", "-own", "-shared"))  # rotary, or relative biases
+    tokens = teacher.embed(pixels(*teacher.image_size))
+    assert treats_tokens_as_a_set(teacher, tokens) != positions
+
+
+def test_a_crop_of_a_ramp_is_a_ramp_of_an_allowed_rectangle():
+    """Bilinear resizing keeps a linear image linear; its ends say which rectangle was cut out."""
+    size, n = 64, 200
+    ramp = (torch.arange(size) + 0.5) / size
+    images = torch.stack([ramp.expand(size, -1), ramp[:, None].expand(-1, size), torch.zeros(size, size)])
+    torch.manual_seed(0)
+    cropped = random_crop(images.expand(n, -1, -1, -1), 0.25)
+    middle = slice(8, 56)  # away from the border, whose pixels are repeated
+    across, down = cropped[:, 0, size // 2, middle], cropped[:, 1, middle, size // 2]
+    for line in (across, down):
+        slopes = line.diff(dim=1)
+        torch.testing.assert_close(slopes, slopes.mean(dim=1, keepdim=True).expand_as(slopes), rtol=1e-3, atol=1e-5)
+    width, height = (line.diff(dim=1).mean(dim=1) * size for line in (across, down))
+    area = width * height
+    assert area.min() >= 0.25 * 0.99 - 0.05 and area.max() <= 1.01  # a side that is clamped to 1 makes the area smaller
+    assert 0.5 < area.mean() < 0.7  # uniform shares: .625
+    assert (width / height).log().abs().max() <= math.log(4 / 3) + 0.01
+    assert torch.equal(random_crop(images[None], 1.0), images[None])
+
+
+def test_the_relative_loss_is_the_error_over_the_norm_of_each_token():
+    layout = TokenLayout(n_cls=1, n_register=0, grid=(1, 2))
+    generator = torch.Generator().manual_seed(0)
+    truth = torch.randn(4, 2, 3, 5, dtype=torch.float64, generator=generator)
+    predicted = truth + torch.randn(truth.shape, dtype=torch.float64, generator=generator)
+    error = (predicted - truth).norm(dim=-1).square() / truth.norm(dim=-1).square()  # images, layers, tokens
+    expected = (error[:, :, 0].mean(dim=0) + error[:, :, 1:].mean(dim=(0, 2))) / 2
+    loss = TrajectoryLoss({"cls": 0.5, "patch": 0.5}, relative=True)
+    torch.testing.assert_close(loss(predicted, truth, layout), expected)
+    torch.testing.assert_close(loss(list(predicted.unbind(1)), truth, layout), expected)
+    # A token with massive activations counts as much as any other.
+    massive = torch.ones(3, 1, dtype=torch.float64)
+    massive[1] = 1000
+    torch.testing.assert_close(loss(massive * predicted, massive * truth, layout), expected)
+
+
+def recipe(**changes):
+    stage = TrainConfig(steps=8, batch_size=32, lr=1e-3, warmup=2)
+    return Distillation(
+        **{
+            "blockwise": stage, "end_to_end": stage, "crop": 0.4, "window": 0.5, "whole_share": 0.5, "relative": True,
+            "forcing": 0.0, **changes,
+        }
+    )  # fmt: skip
+
+
+def small_teacher():
+    torch.manual_seed(0)
+    return raptor.load_model(ViT(ViTConfig(depth=4, width=16, heads=2, n_register=1)))
+
+
+def curve(folder):
+    files = [folder / f"stage{stage}/validation.jsonl" for stage in (1, 2)]
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("stopped", [3, 11])
+def test_a_training_with_crops_and_windows_resumes_to_the_same_weights_and_curve(tmp_path, monkeypatch, stopped):
+    teacher = small_teacher()
+    images = load_images("scenes", teacher, "train", 64, batch_size=8)
+    whole = train_surrogate(teacher, images, Phases((2, 2)), recipe(), out=tmp_path / "whole")
+    n = 0
+
+    def stop(state):
+        nonlocal n
+        n += 1
+        if n == stopped:
+            raise TrainingInterrupted(n)
+
+    monkeypatch.setattr("raptor.training.loop.SAVE_SECONDS", 0.0)  # a checkpoint after every step
+    first = train_surrogate(teacher, images, Phases((2, 2)), recipe(), out=tmp_path / "two", progress=stop)
+    assert "unfinished" in first.record
+    resumed = train_surrogate(teacher, images, Phases((2, 2)), recipe(), out=tmp_path / "two", resume=True)
+    for a, b in zip(whole.raptor.parameters(), resumed.raptor.parameters(), strict=True):
+        assert torch.equal(a, b)
+    points = [{**line, "seconds": None} for line in curve(tmp_path / "whole")]
+    assert points == [{**line, "seconds": None} for line in curve(tmp_path / "two")]
+    assert [line["step"] for line in points] and all(0 < line["error"] < 10 and "cosine" in line for line in points)
+
+
+def test_all_patches_are_seen_in_the_last_share_of_steps(monkeypatch):
+    seen = []
+    inner = TrajectoryLoss.__call__
+
+    def spy(self, predicted, truth, layout, variance=None):
+        seen.append(layout.n_patch)
+        return inner(self, predicted, truth, layout, variance)
+
+    teacher = small_teacher()
+    images = load_images("scenes", teacher, "train", 64, batch_size=8)
+    monkeypatch.setattr(TrajectoryLoss, "__call__", spy)
+    monkeypatch.setattr(validation.Validation, "measure", lambda self, images: {"error": 1.0})
+    train_surrogate(teacher, images, Phases((2, 2)), recipe())
+    every, part = teacher.layout.n_patch, teacher.layout.n_patch // 4
+    assert seen == [part] * (2 * 8 + 4) + [every] * 4  # stage 1 has one loss per block
+
+
+def test_a_run_that_overfits_says_so(caplog):
+    teacher = small_teacher()
+    images = load_images("scenes", teacher, "train", 64, batch_size=8)
+    few = images.sample(24)
+    stage = TrainConfig(steps=150, batch_size=8, lr=3e-3, muon_lr=2e-2, warmup=20)
+    with caplog.at_level(logging.WARNING):
+        surrogate = train_surrogate(
+            teacher, few, Phases((2, 2)), recipe(blockwise=stage, end_to_end=stage, crop=1.0, window=1.0)
+        )
+    errors = surrogate.record["validation"]
+    assert (errors["end"] > validation.OVERFIT * errors["train"]) == ("overfits" in caplog.text)
