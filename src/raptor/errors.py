@@ -82,6 +82,10 @@ class ResumeError(RaptorError):
     """A run that cannot be resumed: its checkpoint is missing, damaged or of another configuration."""
 
 
+class JoinError(RaptorError):
+    """A process of a distributed run that did not join the others in time."""
+
+
 class TrainingError(RaptorError):
     """A training that failed, for example because the loss is not finite."""
 

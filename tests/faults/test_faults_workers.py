@@ -62,7 +62,7 @@ def test_a_worker_that_dies_ends_the_training_in_one_line_and_it_goes_on(photos,
     os.kill(children(command.pid)[0], signal.SIGKILL)
     code, said = command.end()
     assert code == 2, said
-    assert said.startswith("error: a process that decodes images has died")
+    assert said.startswith("error: a worker process that decodes images died")
     assert said.count("\n") == 1, said
     assert "--resume" in said
     check_intact(tmp_path / "out")
@@ -114,7 +114,7 @@ def test_of_two_that_train_together_either_may_die(tmp_path):
         os.kill(rank_of(launcher, rank), signal.SIGKILL)
         assert launcher.wait(LONGEST) != 0
         # The one that is left says so in one line; torchrun then has much to say of its own, and may end it before.
-        assert "error: another of the processes that work together has ended" in said.read_text() or rank == 0
+        assert "error: another process of this run has ended" in said.read_text() or rank == 0
         assert "raptor/training/loop.py" not in said.read_text()
         check_intact(out)
         check_free(out)

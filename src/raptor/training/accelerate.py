@@ -12,11 +12,12 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
-from accelerate.state import AcceleratorState
+from accelerate.state import AcceleratorState, PartialState
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from raptor.errors import MissingDependencyError, OptionError, one_line
+from raptor.runtime.distributed import join_processes
 
 PRECISIONS = ("no", "bf16", "fp16")
 TRACKERS = ("tensorboard", "wandb")
@@ -118,6 +119,8 @@ class TrainingAccelerator:
         # accelerate keeps the precision and device of an earlier training in this process.
         AcceleratorState._reset_state(reset_partial_state=not torch.distributed.is_initialized())
         on_cpu = next(model.parameters()).device.type == "cpu"
+        if arguments := join_processes():  # accelerate itself would read what a killed group left in the store
+            PartialState(cpu=on_cpu, **arguments)
         try:
             self.accelerator = Accelerator(
                 cpu=on_cpu, mixed_precision=launch.precision, log_with=list(launch.trackers) or None,
