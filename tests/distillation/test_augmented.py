@@ -38,7 +38,8 @@ def test_a_window_is_a_rectangle_of_neighbours_and_every_place_is_drawn():
     assert (taken[:, :3] == torch.arange(3)).all()  # cls and registers
     patches = taken[:, 3:].reshape(300, 2, 3) - 3
     rows, columns = patches // 6, patches % 6
-    assert (rows[:, 1] - rows[:, 0] == 1).all() and (columns[:, :, 1:] - columns[:, :, :-1] == 1).all()
+    assert (rows[:, 1] - rows[:, 0] == 1).all()
+    assert (columns[:, :, 1:] - columns[:, :, :-1] == 1).all()
     corners = {(int(row), int(column)) for row, column in zip(rows[:, 0, 0], columns[:, 0, 0], strict=True)}
     assert corners == {(row, column) for row in range(3) for column in range(4)}
     assert torch.equal(Window(LAYOUT, 1.0).take(numbers), numbers)
@@ -68,7 +69,8 @@ def test_a_crop_of_a_ramp_is_a_ramp_of_an_allowed_rectangle():
         torch.testing.assert_close(slopes, slopes.mean(dim=1, keepdim=True).expand_as(slopes), rtol=1e-3, atol=1e-5)
     width, height = (line.diff(dim=1).mean(dim=1) * size for line in (across, down))
     area = width * height
-    assert area.min() >= 0.25 * 0.99 - 0.05 and area.max() <= 1.01  # a side that is clamped to 1 makes the area smaller
+    assert area.min() >= 0.25 * 0.99 - 0.05
+    assert area.max() <= 1.01
     assert 0.5 < area.mean() < 0.7  # uniform shares: .625
     assert (width / height).log().abs().max() <= math.log(4 / 3) + 0.01
     assert torch.equal(random_crop(images[None], 1.0), images[None])
@@ -131,7 +133,8 @@ def test_a_training_with_crops_and_windows_resumes_to_the_same_weights_and_curve
         assert torch.equal(a, b)
     points = [{**line, "seconds": None} for line in curve(tmp_path / "whole")]
     assert points == [{**line, "seconds": None} for line in curve(tmp_path / "two")]
-    assert [line["step"] for line in points] and all(0 < line["error"] < 10 and "cosine" in line for line in points)
+    assert [line["step"] for line in points]
+    assert all(0 < line["error"] < 10 and "cosine" in line for line in points)
 
 
 def test_all_patches_are_seen_in_the_last_share_of_steps(monkeypatch):

@@ -97,7 +97,7 @@ def test_live_and_kept_states_give_the_same_training(tmp_path):
     teacher = small_teacher()
     pictures = load_images(str(tmp_path), teacher, batch_size=4)
     cache = open_states(tmp_path / "cache", teacher, pictures, lambda text: None)
-    recipe = distillation_named("default", steps=5, batch_size=3)
+    recipe = distillation_named("default", steps=5, batch_size=3, crop=1.0)  # cached states are those of whole images
     runs = [train_surrogate(teacher, pictures, Phases((2, 2)), recipe, cache=kept) for kept in (None, cache)]
     live, kept = (torch.cat([p.detach().flatten() for p in run.raptor.parameters()]) for run in runs)
     start = torch.cat([p.detach().flatten() for p in train_surrogate(

@@ -18,12 +18,14 @@ from raptor.core.batches import Batch, LoadedImageSet
 from raptor.core.deprecation import renamed_keywords
 from raptor.core.phases import PhasesLike, as_phases
 from raptor.distillation.activation_cache import StatesCache
+from raptor.distillation.adapted import adapted
 from raptor.distillation.losses import States, StateVariance, TrajectoryLoss, measure_state_variance
 from raptor.distillation.options import DistillOptions
 from raptor.distillation.recipes import Distillation
 from raptor.distillation.stage_losses import blockwise_loss, end_to_end_loss
 from raptor.distillation.targets import Targets
 from raptor.distillation.validation import Validation, split_off
+from raptor.distillation.windows import Window
 from raptor.models.surrogate import Surrogate, build_surrogate
 from raptor.models.teachers.teacher import Teacher
 from raptor.models.weights import fingerprint
@@ -143,9 +145,9 @@ def train_surrogate(
         torch.manual_seed(recipe.blockwise.seed)
         surrogate = start or build_surrogate(teacher, phases, recipe.kind, **recipe.block)
     surrogate.raptor.gradient_checkpointing = launch.gradient_checkpointing
-    variance = None
-    if recipe.normalise:
-        first = next(images.shuffled(0, VARIANCE_IMAGES, recipe.blockwise.seed)).pixels.to(teacher.device)
+    variance, first = None, next(images.shuffled(0, VARIANCE_IMAGES, recipe.blockwise.seed)).pixels.to(teacher.device)
+    recipe = adapted(recipe, teacher, first, len(images), cache is not None)
+    if recipe.normalise and not recipe.relative:
         variance = {
             name: values.to(teacher.device) for name, values in measure_state_variance(teacher, first.split(16)).items()
         }
@@ -160,8 +162,10 @@ def train_surrogate(
         **(extra_config or {}),
     }
     source, held_out = split_off(images.unsharded() if cache is None else cache, recipe)
-    one = next(images.shuffled(0, 1, recipe.blockwise.seed))
-    targets = Targets.of_recipe(teacher, recipe.crop, recipe.window, one, cache is not None)
+    assert recipe.crop is not None
+    assert recipe.window is not None
+    assert recipe.relative is not None
+    targets = Targets(teacher, recipe.crop, Window(teacher.layout, recipe.window))
     loss = TrajectoryLoss(recipe.end_to_end_weights, recipe.relative)
     validation = Validation(
         surrogate, recipe, held_out, source.sample(len(held_out)), targets.whole, loss, variance
@@ -212,7 +216,7 @@ def _stages(
     surrogate: Surrogate, chosen: Distillation, targets: Targets, variance: StateVariance | None
 ) -> list[tuple[str, Objective, TrainConfig, bool]]:
     """Return both stages: directory, objective, optimisation, and whether it is the blockwise stage."""
-    raptor, relative = surrogate.raptor, chosen.relative
+    raptor, relative = surrogate.raptor, bool(chosen.relative)
     losses = [TrajectoryLoss(None, relative)] * (raptor.phases.k - 1) + [TrajectoryLoss(chosen.last_weights, relative)]
     end_to_end = TrajectoryLoss(chosen.end_to_end_weights, relative)
     windowed = round((1 - chosen.whole_share) * chosen.end_to_end.steps)  # steps of stage 2

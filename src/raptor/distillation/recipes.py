@@ -38,12 +38,14 @@ class Distillation:
     normalise
         Whether each layer's loss is divided by the variance of its states.
     relative
-        Whether the squared error of each token is divided by its squared norm, in place of `normalise`.
+        Whether the squared error of each token is divided by its squared norm, in place of `normalise`; None where the
+        teacher has massive activations.
     crop
-        Smallest share of an image that random crops show; 1 for no crops and no mirrored images.
+        Smallest share of an image that random crops show; 1 for no crops and no mirrored images; None for crops where
+        training sees images repeatedly.
     window, whole_share
-        Side of the window of patches that training sees, over the side of the image; and the share of the last steps of
-        stage 2 that see all patches.
+        Side of the window of patches that training sees, over the side of the image, and the share of the last steps of
+        stage 2 that see all patches; None for a window where the grid is large and blocks allow it.
     """
 
     blockwise: TrainConfig
@@ -55,13 +57,14 @@ class Distillation:
     last_weights: dict[str, float] | None = None
     end_to_end_weights: dict[str, float] | None = None
     normalise: bool = False
-    relative: bool = False
-    crop: float = 1.0
-    window: float = 1.0
+    relative: bool | None = False
+    crop: float | None = 1.0
+    window: float | None = 1.0
     whole_share: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (0 < self.crop <= 1 and 0 < self.window <= 1 and 0 <= self.whole_share <= 1):
+        shares = [1.0 if share is None else share for share in (self.crop, self.window)]
+        if not (all(0 < share <= 1 for share in shares) and 0 <= self.whole_share <= 1):
             raise OptionError(
                 f"crop {self.crop} and window {self.window} are shares of an image above 0 and at most 1; whole_share "
                 f"{self.whole_share} is a share of the steps"
@@ -69,12 +72,11 @@ class Distillation:
 
     def to_config(self) -> dict[str, Any]:
         """Return the hyper-parameters under the keys of checkpoints and model cards, which a resumed run compares."""
-        return {
-            _KEYS.get(one.name, one.name): value
-            for one in fields(self)
-            # Later fields are left out at their defaults, so that trainings of earlier versions can be resumed.
-            if (value := asdict(self)[one.name]) != one.default or one.name not in _LATER
-        }
+        values = asdict(self)
+        # Later fields are left out at their defaults, so that trainings of earlier versions can be resumed. Training
+        # replaces None before it calls this.
+        later = {one.name for one in fields(self) if one.name in _LATER and values[one.name] in (one.default, None)}
+        return {_KEYS.get(name, name): value for name, value in values.items() if name not in later}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Distillation:
@@ -188,6 +190,9 @@ def _default(steps: int, batch_size: int, seed: int, lr: float | None) -> Distil
         last_weights=LAST_WEIGHTS,
         end_to_end_weights=END_TO_END_WEIGHTS,
         normalise=True,
+        relative=None,
+        crop=None,
+        window=None,
     )
 
 

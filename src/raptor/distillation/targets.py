@@ -12,9 +12,8 @@ from raptor.core.batches import Batch
 from raptor.core.flow import layers_of
 from raptor.core.tokens import TokenLayout
 from raptor.distillation.losses import States
-from raptor.distillation.windows import Window, treats_tokens_as_a_set
+from raptor.distillation.windows import Window
 from raptor.models.teachers.teacher import Teacher
-from raptor.runtime.notes import note
 from raptor.training.augment import flip, random_crop
 
 
@@ -35,32 +34,6 @@ class Targets:
     teacher: Teacher
     crop: float
     window: Window
-
-    @classmethod
-    def of_recipe(cls, teacher: Teacher, crop: float, window: float, first: Batch, cached: bool) -> Targets:
-        """Return the targets of a recipe, without what this teacher or a cache does not allow.
-
-        Parameters
-        ----------
-        teacher, crop
-            As above.
-        window
-            Side of the window over that of the image.
-        first
-            A batch of training images, to see whether the teacher's blocks run on a window.
-        cached
-            Whether training reads cached states, which are those of whole images.
-        """
-        wanted = Window(teacher.layout, window)
-        if cached:
-            return cls(teacher, 1.0, Window(teacher.layout, 1.0))
-        if wanted.grid != teacher.layout.grid:
-            with torch.no_grad():
-                tokens = teacher.embed(first.pixels[:1].to(teacher.device))
-            if not treats_tokens_as_a_set(teacher, tokens):
-                note("the blocks of this model depend on positions in the grid: they are trained on all patches")
-                wanted = Window(teacher.layout, 1.0)
-        return cls(teacher, crop, wanted)
 
     @torch.no_grad()
     def whole(self, batch: Batch | States) -> States:

@@ -168,10 +168,10 @@ def _fittable(block: TeacherBlock, teacher: Teacher, images: ImageSource, span: 
     for at, linear in enumerate(linears):
         later = {name: value for parameters in zeros[at + 1 :] for name, value in parameters.items()}
         with captured_inputs([linear]) as captured:
-            whole = functional_call(block.called, later, (tokens,))
+            whole = functional_call(block.called, later, (tokens, span[0]))
         if not captured:
             continue
-        added = whole - functional_call(block.called, {**later, **zeros[at]}, (tokens,))
+        added = whole - functional_call(block.called, {**later, **zeros[at]}, (tokens, span[0]))
         own = F.linear(captured[0], linear.weight, linear.bias)
         scale = (added * own).sum(dim=(0, 1)) / own.square().sum(dim=(0, 1)).clamp(min=1e-30)
         if (added - scale * own).norm() <= LINEAR * added.norm():

@@ -1,0 +1,63 @@
+"""Settings of a recipe that depend on the teacher and the images: error, crops and window of patches.
+
+The rules, with what they rest on, are in docs/surrogates.md. A setting that the user gave stays as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from raptor.distillation.recipes import Distillation
+from raptor.distillation.windows import Window, treats_tokens_as_a_set
+from raptor.inspection.outliers import find_outliers
+from raptor.models.teachers.teacher import Teacher
+from raptor.runtime.notes import note
+
+MANY_ROWS = 14  # rows or columns of patches from which training on a window pays
+WINDOW = 0.5  # its side: a quarter of the patches
+WHOLE_SHARE = 0.15  # of the last steps of stage 2
+CROP = 0.35  # smallest share of an image in a random crop
+REPEATED = 1.5  # times that a stage sees each image, from which it sees random crops
+OUTLIER_BATCH = 16
+
+
+def adapted(recipe: Distillation, teacher: Teacher, pixels: Tensor, n_images: int, cached: bool) -> Distillation:
+    """Return a recipe without open settings.
+
+    Parameters
+    ----------
+    recipe
+        Settings that are None are chosen here.
+    teacher
+        The model to reproduce.
+    pixels
+        Some training images.
+    n_images
+        Number of training images.
+    cached
+        Whether training reads cached states, which are those of whole images.
+    """
+    relative, crop, window = recipe.relative, recipe.crop, recipe.window
+    if relative is None:
+        relative = find_outliers(teacher, pixels.split(OUTLIER_BATCH)).massive
+    if crop is None:
+        seen = max(stage.steps * stage.batch_size for stage in (recipe.blockwise, recipe.end_to_end))
+        crop = CROP if seen > REPEATED * n_images else 1.0
+    whole_share = recipe.whole_share
+    if window is None:
+        large = min(teacher.layout.grid) >= MANY_ROWS and not cached
+        window, whole_share = (WINDOW, WHOLE_SHARE) if large and _runs_on_windows(teacher, pixels) else (1.0, 0.0)
+    elif Window(teacher.layout, window).grid != teacher.layout.grid and not _runs_on_windows(teacher, pixels):
+        note("the blocks of this model depend on positions in the grid: they are trained on all patches")
+        window = 1.0
+    if cached:
+        crop, window = 1.0, 1.0
+    return replace(recipe, relative=relative, crop=crop, window=window, whole_share=whole_share)
+
+
+@torch.no_grad()
+def _runs_on_windows(teacher: Teacher, pixels: Tensor) -> bool:
+    return treats_tokens_as_a_set(teacher, teacher.embed(pixels[:1]))
