@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from raptor.evaluation.options import FidelityOptions as FidelityOptions
     from raptor.inspection.inspect import InspectResult as InspectResult
     from raptor.inspection.inspect import inspect as inspect
+    from raptor.inspection.outliers import OutlierTokens as OutlierTokens
+    from raptor.inspection.outliers import find_outliers as find_outliers
     from raptor.interventions.intervene import InterveneResult as InterveneResult
     from raptor.interventions.intervene import intervene as intervene
     from raptor.interventions.options import InterveneOptions as InterveneOptions
@@ -107,6 +109,8 @@ _HOME = {
     "register_adapter": "raptor.models.teachers.registry",
     "inspect": "raptor.inspection.inspect",
     "InspectResult": "raptor.inspection.inspect",
+    "OutlierTokens": "raptor.inspection.outliers",
+    "find_outliers": "raptor.inspection.outliers",
     "load_images": "raptor.data.load",
     "LoadOptions": "raptor.data.options",
     "Preprocessing": "raptor.core.preprocessing",

@@ -8,6 +8,7 @@ import torch
 from raptor.core.toy import Rotation
 from raptor.errors import DataError
 from raptor.inspection.outliers import find_outliers
+from raptor.inspection.text import outlier_sentence
 from raptor.runtime.device import doubled
 
 N, WIDTH, DEPTH = 12, 16, 6
@@ -77,3 +78,14 @@ def test_a_flow_without_outliers_has_none():
 def test_one_image_is_too_few():
     with pytest.raises(DataError, match="at least 2"):
         find_outliers(Rotation([0.1]), [torch.rand(1, 3, 8, 8)])
+
+
+def test_a_sentence_says_from_which_layer_where_and_how_much():
+    flow = Planted([(image, 0) for image in range(N)])  # the upper left corner, in all images
+    flow.width = WIDTH + 1
+    text = outlier_sentence(find_outliers(flow, images(4)))
+    assert "from layer 3 on" in text
+    assert "6.2% of the patches" in text  # one of 16
+    assert "100% of them lie on the border of the image, which has 75% of the patches" in text
+    flow.where = []
+    assert "No massive activations" in outlier_sentence(find_outliers(flow, images(4)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import random
 from collections.abc import Iterable, Iterator
 
@@ -18,6 +17,7 @@ from raptor.data.records import Records, Subset
 from raptor.data.splits import SPLIT_SEED
 from raptor.errors import DamagedDataError, DataError
 from raptor.runtime.distributed import SINGLE_PROCESS, ProcessGroup
+from raptor.runtime.threads import available_cores
 
 TOLERATED = 0.01  # largest share of damaged images that is not an error
 FEW = 128  # fewer images are decoded in this process, because starting workers takes longer
@@ -54,7 +54,7 @@ class Images:
         self.process_group = process_group
         self.records, self.preprocessing = records, preprocessing
         self.batch_size, self.allow_damaged = batch_size, allow_damaged
-        self.workers = min(os.cpu_count() or 1, 8) if workers is None else workers
+        self.workers = min(available_cores(), 8) if workers is None else workers
         if workers is None and len(records) < FEW:
             self.workers = 0
         self.tolerated = TOLERATED * len(records)

@@ -29,11 +29,12 @@ def inspect_command(
     loading: LoadOptions,
     run_options: RunOptions,
 ) -> Record[InspectResult]:
-    """Show a model's layers, tokens, cost and preprocessing. With --data, also show token norms by layer."""
+    """Show a model's layers, tokens, cost and preprocessing. With --data, also show token norms and outlier tokens."""
     from raptor.data.load import default_data
     from raptor.dynamics.geometry import layer_norms
     from raptor.inspection import figures  # noqa: F401 (registers them)
     from raptor.inspection.inspect import inspect
+    from raptor.inspection.outliers import find_outliers
     from raptor.models.load import load_model
     from raptor.render.charts import draw
     from raptor.runtime.tracked import tracked
@@ -51,7 +52,8 @@ def inspect_command(
         run.begin()
         norms = layer_norms(teacher, tracked(images, "norms", run_options.progress), seed=run.seed)
         classes = None if images.classes is None else len(images.classes)
-        result = replace(result, norm=norms, classes=classes)
+        outliers = find_outliers(teacher, images) if len(images) > 1 else None
+        result = replace(result, norm=norms, classes=classes, outliers=outliers)
         return run.record(
             result,
             images=norms.n,

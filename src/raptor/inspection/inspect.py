@@ -10,6 +10,7 @@ import torch
 
 from raptor.core.estimate import LayerEstimates
 from raptor.core.serialize import key, to_plain
+from raptor.inspection.outliers import OutlierTokens
 from raptor.models.complexity import count_flops, count_parameters
 from raptor.models.teachers.teacher import Teacher
 from raptor.models.weights import fingerprint
@@ -42,6 +43,8 @@ class InspectResult(HtmlRepr):
         What you should know about how the model was loaded.
     classes, norm
         With images: their number of classes, and the mean norm of tokens at the layers 0..L.
+    outliers
+        With images: patches with massive activations, by layer.
     """
 
     model: str
@@ -64,6 +67,7 @@ class InspectResult(HtmlRepr):
     notes: list[str]
     classes: int | None = key(None, omit_none=True)
     norm: LayerEstimates | None = key(None, omit_none=True)
+    outliers: OutlierTokens | None = key(None, omit_none=True)
 
     def __getitem__(self, name: str) -> Any:
         """Return a value by its JSON key; deprecated."""
