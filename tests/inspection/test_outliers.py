@@ -81,11 +81,11 @@ def test_one_image_is_too_few():
 
 
 def test_a_sentence_says_from_which_layer_where_and_how_much():
-    flow = Planted([(image, 0) for image in range(N)])  # the upper left corner, in all images
+    flow = Planted([(image, 0) for image in range(0, N, 2)])  # the upper left corner, in half of the images
     flow.width = WIDTH + 1
     text = outlier_sentence(find_outliers(flow, images(4)))
     assert "from layer 3 on" in text
-    assert "6.2% of the patches" in text  # one of 16
+    assert "3.1% of the patches" in text  # one of 16 in half of the images
     assert "100% of them lie on the border of the image, which has 75% of the patches" in text
     flow.where = []
     assert "No massive activations" in outlier_sentence(find_outliers(flow, images(4)))

@@ -20,7 +20,8 @@ from raptor.training import loop
 from raptor.training.augment import flip, shift
 from raptor.training.checkpoint import NAME
 from raptor.training.config import TrainConfig
-from raptor.training.loop import METRICS, fit
+from raptor.training.log import METRICS
+from raptor.training.loop import fit
 from raptor.training.muon import Muon, orthogonalised
 from raptor.training.schedules import warmup_cosine
 

@@ -11,7 +11,7 @@ from raptor.core.serialize import key
 from raptor.distillation.distill import STAGES
 from raptor.evaluation.evaluate import FidelityResult
 from raptor.render.notebook import HtmlRepr
-from raptor.training.loop import METRICS
+from raptor.training.log import METRICS
 
 STAGE_NAMES = ("blockwise", "end-to-end")
 POINTS = 200  # points per stage that a figure shows

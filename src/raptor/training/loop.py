@@ -19,15 +19,15 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from raptor.errors import ResumeError, TrainingError, one_line
-from raptor.runtime.files import explained, sweep, writing
+from raptor.runtime.files import sweep
 from raptor.runtime.random_state import preserve_random_state
 from raptor.training import checkpoint
 from raptor.training.accelerate import LaunchOptions, Part, TrainingAccelerator
 from raptor.training.checkpoint import Checkpoint
 from raptor.training.config import TrainConfig, build_optimizers
+from raptor.training.log import METRICS, TrainingLog, Watch
 from raptor.training.schedules import warmup_cosine
 
-METRICS = "metrics.jsonl"
 SAVE_EVERY = int(os.environ.get("RAPTOR_SAVE_EVERY", "200"))  # most steps between checkpoints
 SAVE_SECONDS = 300.0  # most seconds between checkpoints, and the longest step
 
@@ -36,7 +36,6 @@ SAVE_SECONDS = 300.0  # most seconds between checkpoints, and the longest step
 Objective = Callable[[Any, int], tuple[Tensor, dict[str, Tensor]]]
 # Where batches come from: from the first batch's number, the batch size and this process's shard, to all later batches.
 Batches = Callable[[int, int, Part], Iterator[Any]]
-Watch = Callable[[dict[str, float]], None]
 OnStep = Callable[[int, float], None]
 
 
@@ -117,7 +116,7 @@ def fit(
     kept = out if accelerator.main else None
     if kept is not None:
         sweep(kept)
-    log = _Log(None if kept is None else kept / METRICS, first, watch if accelerator.main else None)
+    log = TrainingLog(None if kept is None else kept / METRICS, first, watch if accelerator.main else None)
     accelerator.track(config)
     started = time.perf_counter() - spent
 
@@ -197,40 +196,6 @@ def _set_rates(optimizers: Sequence[Optimizer], recipe: TrainConfig, step: int) 
     factor = warmup_cosine(step, recipe.steps, recipe.warmup, recipe.floor)
     for group in (group for optimizer in optimizers for group in optimizer.param_groups):
         group["lr"] = group["peak"] * factor
-
-
-class _Log:
-    """Writes `metrics.jsonl`; a resumed run drops the lines of steps that it repeats."""
-
-    def __init__(self, path: Path | None, first: int, watch: Watch | None):
-        self.path, self.watch = path, watch
-        if path is not None:
-            lines = path.read_text(errors="replace").splitlines(keepends=True) if path.exists() and first else []
-            with writing(path) as file:
-                file.writelines(line.encode() for line in lines if line.endswith("\n") and _step(line) <= first)
-
-    def write(self, step: int, recipe: TrainConfig, seconds: float, **values: Tensor) -> dict[str, float]:
-        line = {
-            "step": step,
-            **{name: value.item() for name, value in values.items()},
-            "lr": recipe.lr * warmup_cosine(step - 1, recipe.steps, recipe.warmup, recipe.floor),
-            "seconds": round(seconds, 3),
-            "images_per_second": round(step * recipe.batch_size / seconds, 2),
-        }
-        if self.path is not None:
-            with explained(self.path), self.path.open("a") as file:
-                file.write(json.dumps(line) + "\n")
-        if self.watch is not None:
-            self.watch(line)
-        return line
-
-
-def _step(line: str) -> float:
-    """Return the step of a line of the log; infinity for a damaged line."""
-    try:
-        return float(json.loads(line)["step"])
-    except (ValueError, TypeError, KeyError):
-        return math.inf
 
 
 @contextmanager
