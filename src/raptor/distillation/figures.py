@@ -21,7 +21,7 @@ def fidelity(result: DistillResult, name: str) -> Figure:
     "distill",
     "training",
     "surrogate",
-    "Loss by step: blockwise first, then end-to-end. The two stages have different losses.",
+    "Training loss. Stage 1 trains each block alone (blockwise), stage 2 all blocks together (end-to-end).",
     order=60,
 )
 def training(result: DistillResult, name: str) -> Figure:

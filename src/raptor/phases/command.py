@@ -34,7 +34,7 @@ Distance = Annotated[bool, Option("The --matrix file holds distances (1 - simila
 
 @verb(
     MODEL, "phases.comparison:AnyPhasesResult", name="phases",
-    help={"images": f"Number of images to read from --data; {DEFAULT_IMAGES} by default."},
+    help={"images": f"Number of images to read from --data. Default: {DEFAULT_IMAGES}."},
 )  # fmt: skip
 def phases_command(
     models: Models = None,
@@ -47,11 +47,11 @@ def phases_command(
     loading: LoadOptions,
     run_options: RunOptions,
 ) -> Record[AnyPhasesResult]:
-    """Group the layers into phases: how many, where they begin, and how certain that is."""
+    """Group consecutive layers into phases; report their number, their boundaries and how certain these are."""
     if (matrix is None) == (not models):
-        raise OptionError("give either a MODEL, or a matrix with --matrix FILE")
+        raise OptionError("phases needs either a MODEL or --matrix FILE")
     if matrix is None and distance:
-        raise OptionError("--distance describes the file of --matrix, but no matrix was given")
+        raise OptionError("--distance needs --matrix FILE")
     if matrix is None:
         return _of_models(models or [], data, weights, options, loading, run_options)
     given = {"--data": data, "--weights": weights, "--images": run_options.images,
