@@ -31,7 +31,7 @@ def doctor(*, run_options: RunOptions) -> Record[DoctorResult]:
     help={**NO_IMAGES, "seed": None, "device": None},
 )  # fmt: skip
 def bench(*, run_options: RunOptions) -> Record[BenchResult]:
-    """Time raptor against baselines such as a plain forward pass. Exit with 1 if a ratio exceeds its limit."""
+    """Compare raptor's run time and memory with baselines such as a plain forward pass, and with fixed limits."""
     from raptor.benchmarks.run import run_benchmarks
 
     with Run("bench", run_options.config(), run_options.out, run_options.seed) as run:

@@ -38,7 +38,7 @@ def distill_command(
     data: Data = None,
     k: Annotated[
         int | str | None,
-        Option("Number of blocks, or auto. raptor finds the phases. Give either --k or --phases.", parse=parse_k),
+        Option("Number of blocks, or auto to let raptor choose it. Give either --k or --phases.", parse=parse_k),
     ] = None,
     phases: Annotated[
         str | None, Option("Number of layers in each phase, such as 7-3-2. Give either --k or --phases.")
@@ -57,7 +57,7 @@ def distill_command(
     loading: LoadOptions,
     run_options: RunOptions,
 ) -> Record[DistillResult] | None:
-    """Train a surrogate: a few weight-tied blocks that reproduce the states of the model at every layer."""
+    """Train a surrogate: a few weight-tied blocks that reproduce the tokens of the model at every layer."""
     from raptor.data.load import HELD_OUT, data_for, parse_source, training_split
     from raptor.distillation import figures  # noqa: F401 (registers them)
     from raptor.distillation.activation_cache import open_states

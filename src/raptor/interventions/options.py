@@ -24,7 +24,7 @@ class InterveneOptions:
     most: Annotated[
         int,
         Option(
-            "Maximum number of random layer changes to test per experiment within phases, and as many across phases.",
+            "Maximum number of random layer changes per experiment: this many within phases, and this many across.",
             min=1,
         ),
     ] = 8

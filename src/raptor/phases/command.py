@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 Models = Annotated[
     list[str] | None,
     Option(
-        "One model, or several to compare: scenes, scenes:k2, scenes:k3, a hub id, a directory, timm:NAME, "
-        "dinov2:ARCH with --weights, or python:package.module:function for a model of your own.",
+        "One model, or several to compare: scenes (the bundled ViT), scenes:k2 or scenes:k3 (bundled surrogates of "
+        "it), a Hugging Face id, a model directory, timm:NAME, dinov2:ARCH with --weights, or "
+        "python:package.module:function (your own model).",
         positional=True,
         metavar="MODEL",
     ),
@@ -144,7 +145,7 @@ def _of_matrix(file: Path, distance: bool, options: PhasesOptions, run_options: 
         try:
             result = find_phases(1 - matrix if distance else matrix, options=options, seed=run.seed)
         except MatrixError as error:
-            hint = "with --distance: does it hold similarities?" if distance else "distances 1 - S need --distance"
-            raise MatrixError(f"{error} ({hint})") from error
+            kind, hint = ("similarities", "remove") if distance else ("distances", "add")
+            raise MatrixError(f"{error}; if {str(file)!r} holds {kind}, {hint} --distance") from error
         about, drawn = {"matrix": str(file)}, draw(run, "phases", result, file.name)
         return run.record(result, images=0, layers=len(matrix), about=about, figures=drawn)

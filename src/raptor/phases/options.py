@@ -49,7 +49,7 @@ class PhasesOptions:
         only where `by` needs them, on 64 and 256 images.
     """
 
-    k: Annotated[int | str, Option("Number of phases, or auto.", parse=parse_k)] = AUTO
+    k: Annotated[int | str, Option("Number of phases, or auto to let raptor choose it.", parse=parse_k)] = AUTO
     group: Annotated[
         str, Option("Tokens whose similarity is measured: all, cls, patch, register or cls+mean-patch.")
     ] = "all"

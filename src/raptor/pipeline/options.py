@@ -24,7 +24,7 @@ class PipelineOptions:
         Surrogates to measure besides the one that is trained. For `scenes`, those that come with raptor by default.
     """
 
-    k: Annotated[int | str, Option("Number of phases, or auto.", parse=parse_k)] = AUTO
+    k: Annotated[int | str, Option("Number of phases, or auto to let raptor choose it.", parse=parse_k)] = AUTO
     preset: Annotated[
         str,
         Option(f"Number of images and training steps: {', '.join(PRESETS)}. quick takes minutes, full takes hours."),

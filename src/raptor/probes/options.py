@@ -119,16 +119,15 @@ class Table1Options:
     surrogates: Annotated[
         list[str] | None,
         Option(
-            "Directories of existing surrogates, separated by commas (repeatable). Any that --k needs and that are "
-            "missing are distilled."
+            "Directories of existing surrogates, separated by commas (repeatable). raptor distills those that --k "
+            "asks for and that are not listed."
         ),
     ] = None
     baseline: Annotated[str | None, Option("A smaller model to add to the table.")] = None
     untied: Annotated[
         Sequence[int],
         Option(
-            "Also train control networks whose blocks are each applied only once, with these numbers of blocks, such "
-            "as 2,3.",
+            "Also train control networks with these numbers of blocks, such as 2,3, each block applied only once.",
             parse=parse_counts,
         ),
     ] = ()
