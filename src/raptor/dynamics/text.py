@@ -104,7 +104,7 @@ def page_claims(record: Record[DynamicsResult]) -> Table:
     """Return the claims for the page, with the evidence."""
     table = claims(record.result)
     rows = tuple((*row, one.evidence) for row, one in zip(table.rows, record.result.claims, strict=True))
-    return Table(table.title, (*table.columns, "evidence"), rows)
+    return Table(table.title, (*table.columns, "measured"), rows)
 
 
 @page_sentences("dynamics", "dynamics")
@@ -112,7 +112,7 @@ def how_judged(record: Record[DynamicsResult]) -> list[str]:
     """Return how to read the table of claims."""
     return [
         "The direction of a token is the token divided by its norm. Step l leads from layer l to layer l + 1; its "
-        "update is the change of a direction, its speed the angle between the two directions.",
+        "update is the change of a token's direction, its speed the angle between the old and the new direction.",
         "The table at the end of this section tests the claims of the paper. The effect is a number that is larger the "
         "better a claim is supported, with its interval over images. A claim holds if the whole interval is at or "
         "above the threshold, the smallest effect of interest. It does not hold if the whole interval is below the "
@@ -155,9 +155,9 @@ def same_dynamics(record: Record[DynamicsResult]) -> Rung | None:
     pair, found = min(systems.items(), key=lambda item: item[1].distance.value)
     first, _, second = pair.partition(" | ")
     text = (
-        f"For {first} and for {second}, one linear map was fitted that predicts the tokens of each layer from those of "
-        "the layer before (dynamic mode decomposition, DMD). The relative distance of the two maps, up to a rotation, "
-        f"is {format_estimate(found.distance, '.2f')} (0 means equal; n = {record.images} images)."
+        f"One linear map was fitted to {first} and one to {second}; each predicts the tokens of every layer from those "
+        "of the layer before (dynamic mode decomposition, DMD). The relative distance of the two maps, up to a "
+        f"rotation, is {format_estimate(found.distance, '.2f')} (0 means equal; n = {record.images} images)."
     )
     if found.null is not None:
         text += (

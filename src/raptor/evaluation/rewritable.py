@@ -65,9 +65,9 @@ def rewritable_rung(result: FidelityResult, images: int, name: str = "The surrog
     if TEACHER in result.nulls:
         own = format_estimate(same_budget, ".2f")
         budget = (
-            f"After a short training of {steps[0]} steps in each stage, surrogates of networks without recurrence have "
-            f"skill {nulls}. A surrogate of this model, trained equally long, has {own}. The answer is yes only if "
-            f"that is at least {MARGIN} above the largest of the others."
+            f"After a short training ({steps[0]} steps in each of two stages), surrogates of networks without "
+            f"recurrence have skill {nulls}. A surrogate of this model, trained equally long, has {own}. The answer is "
+            f"yes only if that is at least {MARGIN} above the largest of the others."
         )
     short = f"whether {blocks} can replace the layers is inconclusive"
     if held:
@@ -75,7 +75,7 @@ def rewritable_rung(result: FidelityResult, images: int, name: str = "The surrog
     elif skill.high < SMALLEST_SKILL:
         short = f"{blocks} are not enough"
     elif held is False:
-        short = f"{blocks} can replace the layers, but those of networks without recurrence equally well"
+        short = f"{blocks} can replace the layers, but this works equally well in networks without recurrence"
     source = (
         ""
         if result.nulls_from is None

@@ -32,7 +32,11 @@ HOW_MEASURED = (
     "at most 1%."
 )
 # Networks of `NULLS`, as tables name them.
-NULL_NAMES = {"random": "random weights", "untrained": "newly initialised ViT", "shuffled": "layers in random order"}
+NULL_NAMES = {
+    "random": "random weights",
+    "untrained": "newly initialised ViT",
+    "shuffled": "the layers in random order",
+}
 
 
 def shown_measures(result: FidelityResult) -> dict[str, str]:
@@ -135,7 +139,7 @@ def nulls(result: FidelityResult, name: str | None = None) -> Table | None:
         for one in measures
         if one in result.by_layer
     ]
-    rows: list[tuple[Cell, ...]] = [(*before, "the teacher (surrogate as given)", "", *found)]
+    rows: list[tuple[Cell, ...]] = [(*before, "the teacher (as given)", "", *found)]
     for null, one in result.nulls.items():
         at = f"nulls/{null}/"
         steps = " + ".join(map(str, one.steps))
@@ -146,7 +150,7 @@ def nulls(result: FidelityResult, name: str | None = None) -> Table | None:
         ]
         rows.append((*before, title, steps, *values))
     n = max(one.n for one in result.nulls.values())
-    columns = (*(() if name is None else ("surrogate",)), "surrogate of", "training steps", *measures.values())
+    columns = (*(() if name is None else ("surrogate",)), "trained to reproduce", "training steps", *measures.values())
     before_now = "" if result.nulls_from is None else f"; measured with {result.nulls_from}"
     title = (
         "Control: surrogates of networks without recurrence, with the same phases; values at the last layer. R2 of the "

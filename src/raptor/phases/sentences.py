@@ -14,15 +14,24 @@ from raptor.phases.groups import Agreement
 from raptor.phases.resampling import Bootstrap
 from raptor.phases.segment import NEAR, Segmentation
 
+# What the score of each objective is, in a sentence.
+SCORES = {
+    "weighted": "mean similarity within phases",
+    "mean": "mean similarity within phases, each phase counted equally",
+    "cut": "share of the distance that lies between phases",
+}
+
 
 def partition_sentence(segmentation: Segmentation, bootstrap: Bootstrap | None, images: int) -> str:
     """Return the best partition, its runner-up and how certain its boundaries are."""
     phases, runner, gap = segmentation.phases, segmentation.runner_up, segmentation.gap
     into = f"{phases.k} phase{'' if phases.k == 1 else 's'}"
-    said = f"The best partition into {into} is {phases} (score {segmentation.score:.4f})"
+    meaning = SCORES.get(segmentation.objective)
+    score = f"score {segmentation.score:.4f}{'' if meaning is None else f', the {meaning}'}"
+    said = f"The best partition into {into} is {phases} ({score})"
     if runner is not None and gap is not None and gap < 0:
         said = (
-            f"The solver's partition into {into} is {phases} (score {segmentation.score:.4f}). This solver is not "
+            f"The solver's partition into {into} is {phases} ({score}). This solver is not "
             f"exact: {runner.phases} scores {-gap:.4f} more"
         )
     elif runner is not None and gap is not None:
@@ -31,8 +40,8 @@ def partition_sentence(segmentation: Segmentation, bootstrap: Bootstrap | None, 
         least = min(bootstrap.boundary_frequency.get(layer, 0.0) for layer in phases.boundaries)
         said += f". {found_again(least).capitalize()} of {bootstrap.n} bootstrap resamples of {images} images"
     near = len(segmentation.near_optimal)
-    more = "at least " if segmentation.near_optimal_truncated else ""
-    return said + (f". In total, {more}{near} partitions score within {NEAR} of the best." if near > 1 else ".")
+    more = "At least " if segmentation.near_optimal_truncated else ""
+    return said + (f". {more}{near} partitions score within {NEAR} of the best." if near > 1 else ".")
 
 
 def found_again(least: float) -> str:
@@ -79,8 +88,11 @@ def agreement_sentences(agreement: Agreement, phases: Phases) -> list[str]:
     apart = {name: shift for name, shift in agreement.largest_shift.items() if shift}
     if not apart:
         return [f"Each group of tokens alone (cls, registers, patches) gives the same boundaries as {phases}."]
-    shifts = [f"{name} {shift} layer{'s' * (shift > 1)}" for name, shift in apart.items()]
-    return [f"With one group of tokens alone, boundaries move by at most: {', '.join(shifts)}."]
+    by_shift: dict[int, list[str]] = {}
+    for name, shift in apart.items():
+        by_shift.setdefault(shift, []).append(name)
+    shifts = [f"{shift} layer{'s' * (shift > 1)} ({', '.join(names)})" for shift, names in sorted(by_shift.items())]
+    return [f"If only one group of tokens is compared, boundaries move by up to {', '.join(shifts)}."]
 
 
 def method_sentences(
@@ -112,7 +124,7 @@ METHOD_NAMES = {
 
 
 def _gap(one: MethodPhases) -> str:
-    return "" if one.runner_up is None else f" (score {one.runner_up.gap:.4f} above that of {one.runner_up.phases})"
+    return "" if one.runner_up is None else f" ({one.runner_up.gap:.4f} above the second best, {one.runner_up.phases})"
 
 
 def interchangeable_sentence(found: Interchangeable, images: int) -> str:
@@ -134,7 +146,7 @@ def interchangeable_sentence(found: Interchangeable, images: int) -> str:
     return (
         f"{verdict}. On {images} images, every block was applied at the input of every other layer, and its update "
         "(what it adds to the tokens) was compared with that of the layer's own block. Grouping layers by these "
-        f"updates gives the phases {found.phases}. Within them, the relative error of an update is "
-        f"{found.error.value:.2f} [{found.error.low:.2f}, {found.error.high:.2f}]; no update at all has error 1, and {share:.0%} of the pairs "
-        f"of layers do better than that.{cosine}"
+        f"updates gives {found.phases.k} phases, {found.phases}. Within them, the relative error of an update is "
+        f"{found.error.value:.2f} [{found.error.low:.2f}, {found.error.high:.2f}]. No update at all has error 1; "
+        f"{share:.0%} of the pairs of layers have less.{cosine}"
     )

@@ -23,6 +23,8 @@ FORMS = {
     NONUNIFORM_DRIFT: "Similarity falls smoothly with the distance between layers, not equally fast at all depths",
     BLOCKS: "Similarity is nearly constant within phases",
 }
+# The key of each verdict in `explained`.
+EXPLAINED = {DRIFT: "drift", NONUNIFORM_DRIFT: "paced_drift", BLOCKS: "blocks"}
 Sentence = tuple[Cell, ...]
 
 
@@ -111,8 +113,8 @@ def answer(record: Record[Any]) -> list[Sentence]:
     said: list[Cell] = []
     if record.about.get("data"):
         said += ["Model: ", Number(record.about.get("model"), "", "model"), ", ",
-                 Number(record.layers, "", "layers"), " layers. Images: ",
-                 Number(record.images, ",", "images"), " of ", Number(record.about["data"], "", "data"),
+                 Number(record.layers, "", "layers"), " layers. Measured on ",
+                 Number(record.images, ",", "images"), " images of ", Number(record.about["data"], "", "data"),
                  ". "]  # fmt: skip
     said += ["The best partition into ", Number(result.k, "", "k"), " phases is ",
              Number(str(result.phases), "", "phases")]  # fmt: skip
@@ -131,12 +133,13 @@ def form(record: Record[Any]) -> Rung | None:
         return None
     shares = result.explained
     text = (
-        f"{FORMS[result.verdict]}. Of the variance of the similarity matrix, a uniform drift explains "
-        f"{shares['drift']:.0%} and a non-uniform drift {shares['paced_drift']:.0%}; {result.k} phases with constant "
-        f"similarity inside explain {shares['blocks']:.0%}, or {shares['hybrid']:.0%} if similarity may also drift "
-        "inside each phase. This is evidence neither for nor against recurrence."
+        f"{FORMS[result.verdict]}. Of the variance of the similarity matrix, a decay that is equally fast at all "
+        f"depths (uniform drift) explains {shares['drift']:.0%}, a decay that is not (non-uniform drift) "
+        f"{shares['paced_drift']:.0%}, and constant similarity within {result.k} phases {shares['blocks']:.0%}. This "
+        "is evidence neither for nor against recurrence."
     )
-    return Rung("form", None, Estimate(max(shares.values()), math.nan, math.nan, result.n), None, text)
+    share = shares[EXPLAINED[result.verdict]]
+    return Rung("form", None, Estimate(share, math.nan, math.nan, result.n), None, text)
 
 
 @evidence(VERB)

@@ -36,7 +36,7 @@ def norms(evidence: Evidence) -> Finding:
 
 
 @rule(
-    "s-shape", "the cosine with the last layer rises in an S-shape over depth", figure="convergence",
+    "s-shape", "the cosine of a token with itself at the last layer rises in an S-shape", figure="convergence",
     smallest_effect=0.05, null=ROTATED,
     statistic="share of the rise of gamma in the middle third of depth minus the larger share of the other two thirds, "
     "in the group where that is smallest",
@@ -48,15 +48,16 @@ def s_shaped(evidence: Evidence) -> Finding:
     null, p, least = evidence.rotation_p("s-shape")
     shown = listed(effects.items(), ".2f")
     text = (
-        "share of the rise in the middle third of the layers, minus the larger of the shares in the first and the last "
-        f"third (above 0 for an S-shape): {shown}"
+        "share of the rise of the cosine in the middle third of the layers, minus the larger of the shares in the "
+        f"first and the last third (above 0 for an S-shape): {shown}"
     )
     return Finding(text, bootstrapped(s_shape(value), s_shape(draws), evidence.n), null, p, least)
 
 
 @rule(
-    "order", "directions converge in the order registers, patches, cls", figure="convergence", smallest_effect=0.02,
-    null=ROTATED, statistic="smallest difference between the means of gamma over depth of groups that follow each "
+    "order", "the directions of registers converge first, then those of patches, then cls", figure="convergence",
+    smallest_effect=0.02, null=ROTATED,
+    statistic="smallest difference between the means of gamma over depth of groups that follow each "
     "other",
 )  # fmt: skip
 def convergence(evidence: Evidence) -> Finding:

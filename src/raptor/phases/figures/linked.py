@@ -21,7 +21,7 @@ Partitions = dict[tuple[str, int], tuple[Phases, float]]
     "depth", "depth",
     "Top left: similarity of each pair of layers. Phases would appear as bright squares along the diagonal, a drift as "
     "a bright band that fades away from it. Top right: score of the best partition, by number of phases k. Bottom "
-    "left: how often resampled images give each boundary. Bottom right: error of the three models of similarity, by "
+    "left: how often resampled images give each boundary. Bottom right: error of the models described above, by "
     "number of parameters. The controls change k and the group of tokens.",
     paper="Figures 1 and 2", wide=True, on_page=True,
 )  # fmt: skip

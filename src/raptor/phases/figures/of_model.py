@@ -44,7 +44,7 @@ def similarity(result: PhasesResult, name: str) -> Figure:
 @model_figure(
     "remains",
     "depth",
-    "The similarity matrix minus each of the three models of it; pale means a good fit.",
+    "The similarity matrix minus each of the models described above; pale means a good fit.",
     wide=True,
 )
 def residuals(result: PhasesResult, name: str) -> Figure | None:
@@ -91,7 +91,7 @@ def function(result: PhasesResult, name: str) -> Figure | None:
     )
     drawn = alt.layer(heat(cells(matrix, 1), 1, depth, CELLS, colour), *cuts({phases.k: phases}, depth))
     title = alt.Title(
-        f"Functional similarity: {name}",
+        f"Update cosine between layers: {name}",
         subtitle=f"tokens: {result.group}; n = {result.function.images} images; phases {phases}",
     )
     return Figure(drawn.properties(title=title))
