@@ -110,7 +110,7 @@ def test_a_person_reads_which_number_of_phases_was_taken(call):
     assert code == 0
     assert "2 (taken, useful)" in out
     assert "suggested" not in out  # the form of similarity is no answer
-    assert "The best split into 2 phases is 7-5" in " ".join(out.split())
+    assert "The best partition into 2 phases is 7-5" in " ".join(out.split())
 
 
 def test_a_solver_that_is_not_exact_says_so(call, tmp_path):

@@ -143,7 +143,7 @@ def nulls(result: FidelityResult, name: str | None = None) -> Table | None:
     for null, one in result.nulls.items():
         at = f"nulls/{null}/"
         steps = " + ".join(map(str, one.steps))
-        title = "the teacher" if null == TEACHER else NULL_NAMES[null]
+        title = "the teacher" if null == TEACHER else NULL_NAMES.get(null, null)
         values = [
             Number(getattr(one, key).at("all", -1), ".3f", f"{at}{key}/all/-1", _last_ends(at + key))
             for key in measures
@@ -206,7 +206,7 @@ def cost(result: FidelityResult, name: str, phases: Phases | None, images: int, 
     )
     columns = ("surrogate", "phases", "parameters in blocks", "parameters / teacher's", "operations / teacher's",
                "run time / teacher's", "bits to store the blocks", "accuracy recovered",
-               *(f"{title}, last layer" for title in on_page.values()), "n")  # fmt: skip
+               *(f"{title}, last layer" for title in on_page.values()), "images")  # fmt: skip
     return Table("Accuracy and cost of the surrogates", columns, (row,))
 
 

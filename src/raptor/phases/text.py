@@ -19,9 +19,9 @@ from raptor.runtime.rundir import Record
 VERB = "phases"
 # What each verdict on the form of a similarity matrix means, as people read it.
 FORMS = {
-    DRIFT: "Similarity falls evenly with the distance between layers",
-    NONUNIFORM_DRIFT: "Similarity falls smoothly with the distance between layers, not equally fast at all depths",
-    BLOCKS: "Similarity is nearly constant within phases",
+    DRIFT: "falls evenly with the distance between layers",
+    NONUNIFORM_DRIFT: "falls smoothly with the distance between layers, not equally fast at all depths",
+    BLOCKS: "is nearly constant within phases",
 }
 # The key of each verdict in `explained`.
 EXPLAINED = {DRIFT: "drift", NONUNIFORM_DRIFT: "paced_drift", BLOCKS: "blocks"}
@@ -133,10 +133,11 @@ def form(record: Record[Any]) -> Rung | None:
         return None
     shares = result.explained
     text = (
-        f"{FORMS[result.verdict]}. Of the variance of the similarity matrix, a decay that is equally fast at all "
-        f"depths (uniform drift) explains {shares['drift']:.0%}, a decay that is not (non-uniform drift) "
-        f"{shares['paced_drift']:.0%}, and constant similarity within {result.k} phases {shares['blocks']:.0%}. This "
-        "is evidence neither for nor against recurrence."
+        f"Similarity, the mean cosine between a token at two layers, {FORMS[result.verdict]}. Of the variance of the "
+        "similarity matrix, a decay that is equally fast at all depths (uniform drift) explains "
+        f"{shares['drift']:.0%}, a decay that is not (non-uniform drift) {shares['paced_drift']:.0%}, and constant "
+        f"similarity within {result.k} phases {shares['blocks']:.0%}. This is evidence neither for nor against "
+        "recurrence."
     )
     share = shares[EXPLAINED[result.verdict]]
     return Rung("form", None, Estimate(share, math.nan, math.nan, result.n), None, text)

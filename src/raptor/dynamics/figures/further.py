@@ -24,8 +24,8 @@ BASINS = {
     "dynamics",
     "basins",
     "dynamics",
-    "Angle between an image and the mean of its class (left) and of other classes (middle), and the share of images "
-    "whose nearest class mean is that of their own class (right).",
+    "Angle between the direction of an image's tokens and the mean direction of its class (left) or of other classes "
+    "(middle), and the share of images that are nearest to the mean of their own class (right).",
     wide=True,
     order=40,
 )
