@@ -23,8 +23,6 @@ FORMS = {
     NONUNIFORM_DRIFT: "falls smoothly with the distance between layers, not equally fast at all depths",
     BLOCKS: "is nearly constant within phases",
 }
-# The key of each verdict in `explained`.
-EXPLAINED = {DRIFT: "drift", NONUNIFORM_DRIFT: "paced_drift", BLOCKS: "blocks"}
 Sentence = tuple[Cell, ...]
 
 
@@ -136,11 +134,10 @@ def form(record: Record[Any]) -> Rung | None:
         f"Similarity, the mean cosine between a token at two layers, {FORMS[result.verdict]}. Of the variance of the "
         "similarity matrix, a decay that is equally fast at all depths (uniform drift) explains "
         f"{shares['drift']:.0%}, a decay that is not (non-uniform drift) {shares['paced_drift']:.0%}, and constant "
-        f"similarity within {result.k} phases {shares['blocks']:.0%}. This is evidence neither for nor against "
-        "recurrence."
+        f"similarity within {result.k} phases {shares['blocks']:.0%} ({shares['hybrid']:.0%} if it may also decay "
+        "within each phase). This is evidence neither for nor against recurrence."
     )
-    share = shares[EXPLAINED[result.verdict]]
-    return Rung("form", None, Estimate(share, math.nan, math.nan, result.n), None, text)
+    return Rung("form", None, Estimate(max(shares.values()), math.nan, math.nan, result.n), None, text)
 
 
 @evidence(VERB)
