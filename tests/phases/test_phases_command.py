@@ -140,7 +140,7 @@ def test_mistakes_are_one_line_and_exit_2(call, model, tmp_path):
         ((model, "--data", "scenes", "--k", "some"), "'auto', not 'some'"),
         ((model, "--data", "scenes", "--k", "-1"), "'auto', not '-1'"),
         ((model, "--data", "scenes", "--group", "window"), "no token group 'window'"),
-        ((model, "--data", "scenes", "--distance"), "no matrix"),
+        ((model, "--data", "scenes", "--distance"), "--distance needs --matrix"),
         (("--matrix", MATRIX), "--distance"),
         (("--matrix", MATRIX, "--distance", "--k", "7"), "k is at most 6"),
         (("--matrix", MATRIX, "--distance", "--group", "cls"), "leave out --group"),

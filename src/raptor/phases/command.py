@@ -136,7 +136,7 @@ def _of_matrix(file: Path, distance: bool, options: PhasesOptions, run_options: 
     """Find the phases in a matrix of the layers 1..L."""
     from raptor.phases import figures  # noqa: F401 (registers them)
     from raptor.phases.find import find_phases
-    from raptor.phases.matrix import read_matrix
+    from raptor.phases.matrix import is_similarity, read_matrix
     from raptor.render.charts import draw
 
     config = run_options.config(options, matrix=file, distance=distance)
@@ -145,7 +145,9 @@ def _of_matrix(file: Path, distance: bool, options: PhasesOptions, run_options: 
         try:
             result = find_phases(1 - matrix if distance else matrix, options=options, seed=run.seed)
         except MatrixError as error:
+            if not is_similarity(matrix if distance else 1 - matrix):
+                raise
             kind, hint = ("similarities", "remove") if distance else ("distances", "add")
-            raise MatrixError(f"{error}; if {str(file)!r} holds {kind}, {hint} --distance") from error
+            raise MatrixError(f"{error}. Does {str(file)!r} hold {kind}? Then {hint} --distance") from error
         about, drawn = {"matrix": str(file)}, draw(run, "phases", result, file.name)
         return run.record(result, images=0, layers=len(matrix), about=about, figures=drawn)
