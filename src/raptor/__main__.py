@@ -59,13 +59,22 @@ def _run(arguments: list[str]) -> int:
         if isinstance(error, (OSError, RuntimeError, MemoryError)):
             message = explain_failure(error)
         else:
-            message = getattr(error, "format_message", error.__str__)()
+            message = _usage_message(error)
         if message is None or "--debug" in arguments:
             raise
         print(f"error: {printable(' '.join(message.split()))}", file=sys.stderr)
         return 2
     finally:
         LOGGER.removeHandler(notes)
+
+
+def _usage_message(error: Exception) -> str:
+    """Return the message of an error in a user's input; of an unknown option, with the options like it."""
+    unknown, known = getattr(error, "option_name", None), getattr(error, "possibilities", None)
+    if unknown is not None and hasattr(error, "possibilities"):
+        return f"there is no option {unknown}" + (f"; did you mean {' or '.join(sorted(known))}?" if known else "")
+    message: str = getattr(error, "format_message", error.__str__)()
+    return message
 
 
 if __name__ == "__main__":

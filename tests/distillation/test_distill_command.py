@@ -128,8 +128,8 @@ def test_phases_can_be_found_first(call, vit, tmp_path):
     [
         (("--phases", "2-3"), "have 5 layers in total, but the model has 4"),
         (("--phases", "2-x"), "lengths joined by"),
-        ((), "give one of the two"),
-        (("--k", "2", "--phases", "2-2"), "give one of the two"),
+        ((), "distill needs either --k"),
+        (("--k", "2", "--phases", "2-2"), "distill needs either --k"),
         (("--phases", "2-2", "--recipe", "best"), "default, paper, released"),
         (("--phases", "2-2", "--kind", "magic"), "teacher, swiglu, gelu"),
         (("--phases", "2-2", "--precision", "int8"), "no, bf16, fp16"),

@@ -110,7 +110,9 @@ def test_a_single_patch_moves_with_no_other(call, tmp_path, registers):
     assert code == 0, err
     result = json.loads(out)
     assert set(result["coherence"]) == ({"register"} if registers else set())
-    (claim,) = [claim for claim in result["claims"] if claim["text"] == "patches move more and more coherently"]
+    (claim,) = [
+        claim for claim in result["claims"] if claim["text"] == "the updates of patches become more coherent with depth"
+    ]
     assert (claim["held"], claim["evidence"]) == (None, "there is only one patch")
     assert call("report", tmp_path / "run", "--out", tmp_path / "page.html")[0] == 0
 

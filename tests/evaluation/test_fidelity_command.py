@@ -57,7 +57,7 @@ def test_a_person_sees_them(call, surrogate):
     code, out, err = call("fidelity", surrogate, "--data", "scenes", *IMAGES, "--device", "cpu")
     assert code == 0, err
     assert "skill" in out
-    assert "one affine map" in out
+    assert "affine map, applied once" in out
     assert "null teachers" not in out
 
 

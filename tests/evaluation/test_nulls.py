@@ -20,6 +20,7 @@ from raptor.errors import DataError, OptionError
 from raptor.evaluation.evaluate import FidelityResult, fidelity
 from raptor.evaluation.nulls import NULLS, measure_nulls, null_teacher, random_order, recorded_recipe
 from raptor.evaluation.options import FidelityOptions
+from raptor.evaluation.tables import NULL_NAMES
 from raptor.evaluation.tables import nulls as nulls_table
 from raptor.models.load import load_model
 from raptor.models.surrogate import build_surrogate
@@ -171,7 +172,7 @@ def test_two_steps_from_end_to_end(trained):
     again = from_plain(FidelityResult, plain)
     assert json.loads(to_json(again)) == plain
     table = nulls_table(result, "a")
-    assert [str(row[1]) for row in table.rows] == ["the teacher, with this surrogate", *NULLS]
+    assert [str(row[1]) for row in table.rows] == ["the teacher (as given)", *(NULL_NAMES[name] for name in NULLS)]
     assert 'data-key="nulls/shuffled/skill_ci/all/1/-1"' in table.html()
 
 

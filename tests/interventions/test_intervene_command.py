@@ -62,7 +62,7 @@ def test_mistakes_are_one_line(call):
     for arguments, said in (
         (("scenes", "--phases", "5-5"), "12"),
         (("scenes", "--phases", "many"), "many"),
-        (("timm:vit_tiny_patch16_224", "--phases", "6-6"), "use --data"),
+        (("timm:vit_tiny_patch16_224", "--phases", "6-6"), "add --data"),
     ):
         code, out, err = call("intervene", *arguments)
         assert (code, out) == (2, "")

@@ -294,4 +294,4 @@ def test_every_verb_and_the_page(call, tmp_path, number):
     assert code == 0, err
     page = (tmp_path / "page.html").read_text()
     assert f"number_{number}" in page
-    assert "perturbed trajectories bend back" in page
+    assert "layers correct perturbations" in page

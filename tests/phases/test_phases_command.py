@@ -110,7 +110,7 @@ def test_a_person_reads_which_number_of_phases_was_taken(call):
     assert code == 0
     assert "2 (taken, useful)" in out
     assert "suggested" not in out  # the form of similarity is no answer
-    assert "The best split into 2 phases is 7-5" in " ".join(out.split())
+    assert "The best partition into 2 phases is 7-5" in " ".join(out.split())
 
 
 def test_a_solver_that_is_not_exact_says_so(call, tmp_path):
@@ -140,7 +140,7 @@ def test_mistakes_are_one_line_and_exit_2(call, model, tmp_path):
         ((model, "--data", "scenes", "--k", "some"), "'auto', not 'some'"),
         ((model, "--data", "scenes", "--k", "-1"), "'auto', not '-1'"),
         ((model, "--data", "scenes", "--group", "window"), "no token group 'window'"),
-        ((model, "--data", "scenes", "--distance"), "no matrix"),
+        ((model, "--data", "scenes", "--distance"), "--distance needs --matrix"),
         (("--matrix", MATRIX), "--distance"),
         (("--matrix", MATRIX, "--distance", "--k", "7"), "k is at most 6"),
         (("--matrix", MATRIX, "--distance", "--group", "cls"), "leave out --group"),

@@ -208,7 +208,7 @@ def test_mistakes_are_one_line(call, teacher, tmp_path):
         (("scenes", "--data", folder / "a", "--eval-data", tmp_path / "plain", "--task", "classify"), "needs labels"),
         (("scenes", "--epochs", "nan"), "epochs must be positive, not nan"),
         (("scenes", "--data", "scenes:validation", "--eval-data", "scenes:test"), "no validation images remain"),
-        (("timm:vit_tiny_patch16_224",), "use --data"),
+        (("timm:vit_tiny_patch16_224",), "add --data"),
         (("scenes", "--eigen-crop"), "use --fit pad --image-size 490x644"),
         (("scenes", "--fit", "stretch"), "unknown fit 'stretch'; use own, squash or pad"),
     ):

@@ -110,7 +110,7 @@ def test_mistakes_are_one_line(call, tmp_path):
         (("scenes", "--k", "2.5"), "--k takes integers"),
         (("scenes", "--k", "4"), "give --out DIR or --surrogates DIR"),
         (("scenes", "--surrogates", "scenes"), "'scenes' is not a surrogate"),
-        (("timm:vit_tiny_patch16_224",), "use --data"),
+        (("timm:vit_tiny_patch16_224",), "add --data"),
     ):
         code, out, err = call("table1", *arguments)
         assert (code, out) == (2, ""), arguments

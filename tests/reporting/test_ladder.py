@@ -58,7 +58,7 @@ def test_the_best_null_is_the_one_that_counts():
     rung = rewritable_rung(Measured(0.9, {"random": 0.3, "untrained": -2.0, "shuffled": 0.5}), 64)
     assert rung.null == 0.5
     worse = rewritable_rung(Measured(0.9, {"random": 0.95, "shuffled": 0.5}), 64)
-    assert worse.short == "3 blocks can replace the layers, but they can do so as well in a network without recurrence"
+    assert worse.short == "3 blocks can replace the layers, but this works equally well in networks without recurrence"
     assert rewritable_rung(Measured(0.4, {"random": 0.1}), 64).short == "3 blocks are not enough"
     assert rung.value.value == 0.9
 
@@ -69,7 +69,7 @@ RUNG = Rung("interchangeable", False, Estimate(1.2, 1.1, 1.3, 64), 1.0, "Text.",
 def test_words_are_as_measured():
     rewritable = Rung("rewritable", True, Estimate(0.9, 0.8, 1.0, 64), 0.3, "More.", short="rewritable by 3 blocks")
     form = Rung("form", None, Estimate(0.98, math.nan, math.nan, 64), None, "Drift.")
-    assert headline([form, RUNG, rewritable]) == "Rewritable by 3 blocks; layers not interchangeable."
+    assert headline([form, RUNG, rewritable]) == "Rewritable by 3 blocks. Layers not interchangeable."
     assert headline([form]) is None
     assert [mark(rung) for rung in (form, RUNG, rewritable)] == ["description only", "no", "yes"]
     assert lines([form, RUNG])[1:] == [

@@ -56,7 +56,11 @@ def _root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Measure how well a few weight-tied blocks reproduce a Vision Transformer's depth."""
+    """Measure how well a few weight-tied blocks can replace the layers of a Vision Transformer.
+
+    A phase is a group of consecutive layers. A surrogate replaces each phase by one block, applied once per layer. It
+    is trained to reproduce the tokens of the original model (its teacher) after every layer.
+    """
 
 
 def register_verbs() -> None:

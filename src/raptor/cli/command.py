@@ -18,7 +18,7 @@ NO_IMAGES = {"batch_size": None, "images": None, "image_size": None}
 
 @verb(START, "cli.doctor:DoctorResult", fails=lambda record: not record.result.ok, help=NO_IMAGES)
 def doctor(*, run_options: RunOptions) -> Record[DoctorResult]:
-    """Show versions and devices, and check that the chosen device and the CPU give the same numbers."""
+    """Show versions and devices, and check that the device computes the same numbers as the CPU."""
     from raptor.cli.doctor import IMAGES, LAYERS, examine
 
     with Run("doctor", run_options.config(), run_options.out, run_options.seed) as run:
@@ -31,7 +31,7 @@ def doctor(*, run_options: RunOptions) -> Record[DoctorResult]:
     help={**NO_IMAGES, "seed": None, "device": None},
 )  # fmt: skip
 def bench(*, run_options: RunOptions) -> Record[BenchResult]:
-    """Run the benchmarks, and compare each result with its limit; the exit code is 1 if any is over its limit."""
+    """Compare raptor's run time and memory with baselines such as a plain forward pass, and with fixed limits."""
     from raptor.benchmarks.run import run_benchmarks
 
     with Run("bench", run_options.config(), run_options.out, run_options.seed) as run:

@@ -33,5 +33,5 @@ def show_bench(record: Record[BenchResult]) -> Iterator[Part]:
         (name, f"{one.ratio:.3f}", f"{one.limit:.3g}", "ok" if one.ok else "EXCEEDED")
         for name, one in record.result.ratios.items()
     )
-    yield Table("Benchmarks: ours divided by theirs", ("benchmark", "ratio", "limit", ""), rows)
+    yield Table("Benchmarks: raptor divided by its baseline", ("benchmark", "ratio", "limit", ""), rows)
     yield from file_lines(record)

@@ -50,7 +50,7 @@ def data_for(model: str, data: str | None, purpose: str) -> str:
     """
     found = default_data(model) if data is None else data
     if found is None:
-        raise OptionError(f"{purpose}; use --data")
+        raise OptionError(f"{purpose}: add --data (only the bundled models have default images)")
     return found
 
 

@@ -27,13 +27,13 @@ class LoadOptions:
     """
 
     image_column: Annotated[
-        str | None, Option("Name of the column with the images, if --data is parquet files or a dataset id.")
+        str | None, Option("Column with the images, if --data is parquet files or a dataset id.")
     ] = None
     label_column: Annotated[
-        str | None, Option("Name of the column with the labels, if --data is parquet files or a dataset id.")
+        str | None, Option("Column with the labels, if --data is parquet files or a dataset id.")
     ] = None
     allow_damaged: Annotated[
-        bool, Option("Skip damaged images however many there are; by default more than 1% is an error.",
+        bool, Option("Skip all damaged images. Without it, more than 1% of damaged images is an error.",
                      flags=("--allow-damaged",))
     ] = False  # fmt: skip
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     SURROGATE, "distillation.result:DistillResult", name="distill",
     help={
         "out": "Directory for the surrogate, its checkpoints and its results.",
-        "batch_size": "Images per training step; 64 by default.",
-        "images": "Number of training images; all by default.",
+        "batch_size": "Images per training step. Default: 64.",
+        "images": "Number of training images. Default: all.",
     },
 )  # fmt: skip
 def distill_command(
@@ -38,16 +38,16 @@ def distill_command(
     data: Data = None,
     k: Annotated[
         int | str | None,
-        Option("Number of blocks; raptor then finds the phases. auto also chooses the number.", parse=parse_k),
+        Option("Number of blocks, or auto to let raptor choose it. Give either --k or --phases.", parse=parse_k),
     ] = None,
     phases: Annotated[
-        str | None, Option("Number of layers in each phase, such as 7-3-2; use it in place of --k.")
+        str | None, Option("Number of layers in each phase, such as 7-3-2. Give either --k or --phases.")
     ] = None,
     eval_data: EvalData = None,
     eval_images: Annotated[int, Option("Number of evaluation images.", min=2)] = 1000,
     cache: Annotated[
         Path | None,
-        Option("Directory that stores the teacher's states (float16) for later runs; by default none are stored."),
+        Option("Directory for caching the teacher's tokens at every layer (float16). Default: no cache."),
     ] = None,
     weights: Weights = None,
     head: Head = None,
@@ -57,7 +57,7 @@ def distill_command(
     loading: LoadOptions,
     run_options: RunOptions,
 ) -> Record[DistillResult] | None:
-    """Train a surrogate: a few weight-tied blocks that reproduce the states of the model at every layer."""
+    """Train a surrogate: a few weight-tied blocks that reproduce the tokens of the model at every layer."""
     from raptor.data.load import HELD_OUT, data_for, parse_source, training_split
     from raptor.distillation import figures  # noqa: F401 (registers them)
     from raptor.distillation.activation_cache import open_states
@@ -74,7 +74,7 @@ def distill_command(
     from raptor.training.resuming import check_fresh
 
     if (k is None) == (phases is None):
-        raise OptionError("a surrogate needs either --phases, such as 7-3-2, or --k: give one of the two")
+        raise OptionError("distill needs either --k, such as --k 3, or --phases, such as --phases 7-3-2")
     given = None if phases is None else Phases.parse(phases)
     data = data_for(model, data, f"a surrogate of {model!r} is trained on images")
     options = replace(options, batch_size=run_options.batch_size, seed=run_options.seed)
@@ -173,7 +173,7 @@ def _find_phases(
 def plan_command(
     model: Model, weights: Weights = None, *, options: PlanOptions, run_options: RunOptions
 ) -> Record[PlanResult]:
-    """Estimate the time, memory and disk that a full distillation needs, from a few timed training steps."""
+    """Estimate the time, memory and disk space of a distillation, from a few timed training steps."""
     from raptor.distillation.cost import plan
     from raptor.models.load import load_model
 
@@ -193,7 +193,10 @@ def plan_command(
 )  # fmt: skip
 def export_command(
     surrogate: Annotated[
-        str, Option("Surrogate, or any other model: a directory, a hub id or scenes.", positional=True)
+        str,
+        Option(
+            "Surrogate or other model: a directory, scenes, scenes:k2, scenes:k3 or a Hugging Face id.", positional=True
+        ),
     ],
     weights: Weights = None,
     *,

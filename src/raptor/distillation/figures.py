@@ -14,14 +14,14 @@ from raptor.render.registry import figure
 @figure("distill", "fidelity", "surrogate", CAPTION, wide=True)
 def fidelity(result: DistillResult, name: str) -> Figure:
     """Draw fidelity by layer; `name` is the teacher's."""
-    return Figure(fidelity_chart(result.fidelity.by_layer, result.phases, f"Raptor {result.phases} of {name}"))
+    return Figure(fidelity_chart(result.fidelity.by_layer, result.phases, f"Surrogate {result.phases} of {name}"))
 
 
 @figure(
     "distill",
     "training",
     "surrogate",
-    "Loss by step: blockwise first, then end-to-end. The two stages have different losses.",
+    "Training loss. Stage 1 trains each block alone (blockwise), stage 2 all blocks together (end-to-end).",
     order=60,
 )
 def training(result: DistillResult, name: str) -> Figure:
@@ -35,7 +35,7 @@ def training(result: DistillResult, name: str) -> Figure:
             y=alt.Y(
                 "loss:Q",
                 scale=alt.Scale(type="log", nice=False, padding=12),
-                title="loss (the two stages have different losses)",
+                title="loss (not comparable between stages)",
             ),
             color=alt.Color("stage:N", title=None, scale=alt.Scale(range=["#0072B2", "#D55E00"])),
             tooltip=["stage:N", "step:Q", alt.Tooltip("loss:Q", format=".4f"), alt.Tooltip("seconds:Q", format=".0f")],

@@ -16,7 +16,7 @@ BATCH_SIZE = 64  # of the paper, and of the script that its authors released
 
 Recipe = Annotated[
     str,
-    Option("Hyper-parameters: default (ours), paper (those in the paper) or released (those in the authors' code)."),
+    Option("Hyper-parameters: default (raptor's), paper (the paper's) or released (those of the authors' code)."),
 ]
 
 
@@ -60,22 +60,22 @@ class DistillOptions:
 
     recipe: Recipe = "default"
     steps: Annotated[
-        int, Option("Optimiser steps per stage. Stage 1 trains each block alone, stage 2 all blocks together.", min=1)
+        int, Option("Training steps per stage. Stage 1 trains each block alone, stage 2 all blocks together.", min=1)
     ] = STEPS
-    lr: Annotated[float | None, Option("Peak learning rate of AdamW; the recipe's by default.")] = None
+    lr: Annotated[float | None, Option("Peak learning rate of AdamW. Default: the recipe's.")] = None
     muon_lr: Annotated[
         float | None,
-        Option("Peak learning rate of Muon, for weight matrices; 0 uses AdamW for them. The recipe's by default."),
+        Option("Peak learning rate of Muon, for weight matrices; 0 uses AdamW instead. Default: the recipe's."),
     ] = None
     kind: Annotated[
         str | None,
         Option(
             "Architecture of the blocks: teacher (like the teacher's), swiglu (the paper's) or gelu (a standard ViT "
-            "block); the recipe's by default."
+            "block). Default: the recipe's."
         ),
     ] = None
     relax_rank: Annotated[
-        int, Option("Rank of a low-rank weight correction per layer, which relaxes the tying; 0 for none.", min=0)
+        int, Option("Give each layer its own low-rank (LoRA) correction of the tied weights, of this rank.", min=0)
     ] = 0
     crop: Annotated[
         float | None,
@@ -89,23 +89,23 @@ class DistillOptions:
     ] = None  # fmt: skip
     untied: Annotated[
         bool,
-        Option("Control experiment: train a network of k layers, each applied once.", flags=("--untied",)),
+        Option("Control experiment: apply each of the k blocks only once.", flags=("--untied",)),
     ] = False
     precision: Annotated[
         str,
-        Option("Mixed precision: bf16, fp16 or no."),
+        Option("Mixed precision: bf16, fp16 or no (full precision)."),
     ] = "no"
     gradient_accumulation_steps: Annotated[
-        int, Option("Split each batch into this many parts, to save memory.",
+        int, Option("Process each batch in this many parts, to save memory.",
                     aliases=("--accumulate",), min=1)
     ] = 1  # fmt: skip
     gradient_checkpointing: Annotated[
-        bool, Option("Recompute activations in the backward pass: less memory, about a third more time.",
+        bool, Option("Recompute activations in the backward pass. This saves memory and takes about a third more time.",
                      flags=("--gradient-checkpointing",), aliases=("--recompute",))
     ] = False  # fmt: skip
     track: Annotated[
         tuple[str, ...],
-        Option("Also log to tensorboard or wandb, or both: tensorboard,wandb.",
+        Option("Also log to tensorboard, wandb or both (tensorboard,wandb).",
                parse=lambda text, name: tuple(text.split(","))),
     ] = ()  # fmt: skip
     batch_size: int | None = None
@@ -166,8 +166,8 @@ class PlanOptions:
 
     dataset_size: Annotated[int, Option("Number of training images.", min=1)]
     k: Annotated[int, Option("Number of blocks.", min=1)] = 3
-    devices: Annotated[int, Option("Number of devices to plan for, each as fast as this one.", min=1)] = 1
-    epochs: Annotated[float, Option("Passes over the images per stage; a distillation has two stages.", min=0)] = 20.0
+    devices: Annotated[int, Option("Number of devices, each as fast as this one.", min=1)] = 1
+    epochs: Annotated[float, Option("Passes over the images in each of the two training stages.", min=0)] = 20.0
     recipe: Recipe = "default"
     batch_size: int = 32
 

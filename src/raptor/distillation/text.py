@@ -76,21 +76,29 @@ def _plan(result: PlanResult, title: str) -> Table:
     return Table(title, (), rows)
 
 
+@page_sentences("distill", "surrogate", unless="fidelity")
+def how_measured(record: Record[DistillResult]) -> list[str]:
+    """Return how to read the tables of surrogates."""
+    return [tables.HOW_MEASURED]
+
+
 @page_table("distill", "surrogate", unless="fidelity")
 def cost(record: Record[DistillResult]) -> Table:
     """Return what the surrogate keeps and costs."""
     result = record.result
-    return tables.cost(result.fidelity, "Surrogate of this run", result.phases, record.images, FIDELITY)
+    return tables.cost(result.fidelity, "Surrogate trained in this run", result.phases, record.images, FIDELITY)
 
 
 @page_table("distill", "surrogate", unless="fidelity")
 def linear(record: Record[DistillResult]) -> Table | None:
     """Return linear maps in place of each phase, beside the tied blocks."""
-    return tables.linear(record.result.fidelity, "Surrogate of this run", FIDELITY)
+    return tables.linear(record.result.fidelity, "Surrogate trained in this run", FIDELITY)
 
 
 @page_sentences("distill", "answer", unless="fidelity")
 def answer(record: Record[DistillResult]) -> list[Markup]:
     """Return what was found, in a sentence."""
     run, result = "" if record.out is None else record.out.name, record.result
-    return [tables.answer(result.fidelity, "Surrogate of this run", result.phases, record.images, run, FIDELITY)]
+    return [
+        tables.answer(result.fidelity, "Surrogate trained in this run", result.phases, record.images, run, FIDELITY)
+    ]

@@ -25,7 +25,7 @@ def _as_typed(text: str, name: str) -> str:
 
 @verb(
     MEASURE, "dynamics.result:DynamicsResult", name="dynamics",
-    help={"images": f"Number of images to read from --data; {DEFAULT_IMAGES} by default."},
+    help={"images": f"Number of images to read from --data. Default: {DEFAULT_IMAGES}."},
 )  # fmt: skip
 def dynamics_command(
     model: Model,
@@ -33,7 +33,7 @@ def dynamics_command(
     phases: Annotated[
         str | int,
         Option(
-            "Number of layers in each phase, such as 7-3-2. auto finds the phases; a surrogate has its own.",
+            "Number of layers in each phase, such as 7-3-2. auto finds them, or uses those of a surrogate.",
             parse=_as_typed,
         ),
     ] = "auto",
@@ -45,7 +45,7 @@ def dynamics_command(
     loading: LoadOptions,
     run_options: RunOptions,
 ) -> Record[DynamicsResult]:
-    """Analyse depth as a dynamical system: convergence, speed, rank of updates, DMD, sensitivity."""
+    """Analyse depth as a dynamical system: how tokens converge, how fast they change, and how perturbations spread."""
     from raptor.core.phases import Phases
     from raptor.data.load import data_for
     from raptor.dynamics import figures  # noqa: F401 (registers them)

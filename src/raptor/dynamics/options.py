@@ -29,13 +29,13 @@ class DynamicsOptions:
     """
 
     beyond: bool | None = None
-    perturbation_images: Annotated[int, Option("Number of images whose tokens are perturbed.", min=1)] = 16
-    lyapunov_images: Annotated[int, Option("Number of images whose Lyapunov exponents are measured.", min=1)] = 4
-    mixing_pairs: Annotated[int, Option("Number of pairs of images whose states are mixed.", min=1)] = 24
+    perturbation_images: Annotated[int, Option("Number of images for the perturbation experiments.", min=1)] = 16
+    lyapunov_images: Annotated[int, Option("Number of images for the Lyapunov exponents.", min=1)] = 4
+    mixing_pairs: Annotated[
+        int, Option("Number of image pairs for the mixing experiment, which averages the tokens of two images.", min=1)
+    ] = 24
     coupling_images: Annotated[
         int,
-        Option(
-            "Number of images for which the Jacobians of layers are compared with one another; 0 skips this.", min=0
-        ),
+        Option("Number of images for comparing the Jacobians of different layers; 0 skips this.", min=0),
     ] = 2
     seed: int = 0

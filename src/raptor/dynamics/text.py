@@ -25,16 +25,16 @@ def show_dynamics(record: Record[DynamicsResult]) -> Iterator[Part]:
             (dmd.spectral_radius.value, dmd.median_modulus.value, walk.spectral_radius, walk.median_modulus),
         )
         yield (
-            f"{group}: gamma is first above 0.9 at layer {result.converged_layer[group].value:.0f}; DMD of rank "
-            f"{dmd.rank}: spectral radius {radius}, median modulus {median} (random-walk null: {null_radius}, "
-            f"{null_median})"
+            f"{group}: the cosine with the last layer (gamma) is first above 0.9 at layer "
+            f"{result.converged_layer[group].value:.0f}; linear map of all layers (DMD, rank {dmd.rank}): spectral "
+            f"radius {radius}, median modulus {median} (for a random walk: {null_radius}, {null_median})"
         )
     unread = [group for group, last in result.last_layer.items() if last < max(result.last_layer.values())]
     if unread:
         last = max(result.last_layer.values())
         yield (
-            f"The model's head does not read {' and '.join(unread)} tokens of layer {last}, so training left them "
-            f"undetermined: gamma, DMD, perturbations and claims take them up to layer {last - 1}."
+            f"The model's head does not read {' and '.join(unread)} tokens of layer {last}, so training did not shape "
+            f"them. They are measured up to layer {last - 1}."
         )
     yield claims(result)
     if result.against is not None:
@@ -87,7 +87,7 @@ def verdict(claim: Claim) -> str:
 
 def claims(result: DynamicsResult) -> Table:
     """Return the paper's claims and what this model says about each."""
-    columns = ("claim", "result", "effect", "null", "p")
+    columns = ("claim", "result", "effect", "threshold", "null", "p")
     return Table("Claims of the paper", columns, tuple(_row(i, one) for i, one in enumerate(result.claims)))
 
 
@@ -96,7 +96,7 @@ def _row(i: int, claim: Claim) -> tuple[Cell, ...]:
     effect: Cell = "" if claim.effect is None else Number(claim.effect, ".3f", f"claims/{i}/effect", ends)
     null: Cell = "" if claim.null is None else Number(claim.null, ".3f", f"claims/{i}/null")
     p: Cell = "" if claim.p_adjusted is None else Number(claim.p_adjusted, ".3f", f"claims/{i}/p_adjusted")
-    return claim.text, verdict(claim), effect, null, p
+    return claim.text, verdict(claim), effect, f"{claim.smallest_effect:g}", null, p
 
 
 @page_table("dynamics", "dynamics")
@@ -104,32 +104,28 @@ def page_claims(record: Record[DynamicsResult]) -> Table:
     """Return the claims for the page, with the evidence."""
     table = claims(record.result)
     rows = tuple((*row, one.evidence) for row, one in zip(table.rows, record.result.claims, strict=True))
-    return Table(table.title, (*table.columns, "evidence"), rows)
+    return Table(table.title, (*table.columns, "measured"), rows)
 
 
 @page_sentences("dynamics", "dynamics")
 def how_judged(record: Record[DynamicsResult]) -> list[str]:
     """Return how to read the table of claims."""
     return [
-        "The table tests each claim of the paper. The effect is one number for each claim; the larger it is, the "
-        "better the claim is supported. Its 95% interval is over images. A claim holds if the whole interval lies at "
-        "or above the smallest effect of interest, and does not hold if the whole interval lies below it. Otherwise, "
-        "or with too few images for an interval, it is inconclusive.",
-        "The null is the effect that is expected without the claimed phenomenon, for example in random trajectories "
-        "with updates of the same sizes as the model's. p is the probability of an effect at least as large under the "
-        "null, corrected for the number of claims. A claim that holds with p above 0.05 is not significantly above its "
-        "null. docs/claims.md describes the effect, the smallest effect of interest and the null of each claim.",
+        "The direction of a token is the token divided by its norm. Step l leads from layer l to layer l + 1; its "
+        "update is the change of a token's direction, its speed the angle between the old and the new direction.",
+        "The table at the end of this section tests the claims of the paper. The effect is a number that is larger the "
+        "better a claim is supported, with its interval over images. A claim holds if the whole interval is at or "
+        "above the threshold, the smallest effect of interest. It does not hold if the whole interval is below the "
+        "threshold; otherwise it is inconclusive. The null is the effect expected without the claimed phenomenon, for "
+        "example with updates in random directions; p is the probability of an effect at least as large under the "
+        "null, corrected for the number of claims. docs/claims.md defines effect, threshold and null of each claim.",
     ]
 
 
 @page_sentences("dynamics", "refuted")
 def refuted(record: Record[DynamicsResult]) -> list[str]:
-    """Return the claims that do not hold, with the evidence."""
-    return [
-        f"Claim of the paper: {one.text}. Measured here: {one.evidence}."
-        for one in record.result.claims
-        if one.held is False
-    ]
+    """Return the claims that do not hold; the table of claims has the evidence."""
+    return [f"{one.text[0].upper()}{one.text[1:]}." for one in record.result.claims if one.held is False]
 
 
 def distances(against: Against) -> Table:
@@ -159,13 +155,14 @@ def same_dynamics(record: Record[DynamicsResult]) -> Rung | None:
     pair, found = min(systems.items(), key=lambda item: item[1].distance.value)
     first, _, second = pair.partition(" | ")
     text = (
-        f"One linear map from layer to layer, the same for all layers, is fitted to {first} and one to {second} (DMD). "
-        f"Up to a rotation, their relative distance is {format_estimate(found.distance, '.2f')}, averaged over token "
-        f"groups; 0 means the same dynamics (n = {record.images} images)."
+        f"One linear map was fitted to {first} and one to {second}; each predicts the tokens of every layer from those "
+        "of the layer before (dynamic mode decomposition, DMD). The relative distance of the two maps, up to a "
+        f"rotation, is {format_estimate(found.distance, '.2f')} (0 means equal; n = {record.images} images)."
     )
     if found.null is not None:
         text += (
-            f" For comparison, the maps of different token groups of {first} have distance {found.null:.2f} (the null)."
+            f" For comparison, maps fitted to different groups of tokens (cls, registers, patches) of {first} have "
+            f"distance {found.null:.2f}. The answer is yes if the first distance is at most half of the second."
         )
     short = {
         True: "the surrogate has the same dynamics",

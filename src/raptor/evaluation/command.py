@@ -24,18 +24,18 @@ DEFAULTS = FidelityOptions()
 @verb(
     MEASURE, "evaluation.evaluate:FidelityResult", name="fidelity",
     help={
-        "images": f"Number of images to read from --data; {DEFAULT_IMAGES} by default.",
-        "weights": "File with the teacher's weights: .safetensors, or .pth that holds only tensors.",
+        "images": f"Number of images to read from --data. Default: {DEFAULT_IMAGES}.",
+        "weights": "File with the teacher's weights (.safetensors, or .pth with tensors only).",
     },
 )  # fmt: skip
 def fidelity_command(
     surrogate: Annotated[
-        str, Option("Surrogate: a directory that distill wrote, scenes:k2 or scenes:k3.", positional=True)
+        str, Option("A directory that raptor distill wrote, scenes:k2 or scenes:k3.", positional=True)
     ],
     data: Data = None,
     teacher: Annotated[
         str | None,
-        Option("Teacher of the surrogate: any model that raptor loads. By default the one that it was distilled from."),
+        Option("Model to compare with. Default: the teacher that the surrogate was distilled from."),
     ] = None,
     weights: Weights = None,
     *,
@@ -43,7 +43,7 @@ def fidelity_command(
     loading: LoadOptions,
     run_options: RunOptions,
 ) -> Record[FidelityResult]:
-    """Measure a surrogate against its teacher: error at every layer, accuracy, parameters and speed."""
+    """Compare a surrogate with its teacher: error at every layer, accuracy, parameters and speed."""
     from raptor.data.load import HELD_OUT, data_for, parse_source
     from raptor.evaluation import figures  # noqa: F401 (registers them)
     from raptor.evaluation.evaluate import fidelity

@@ -9,9 +9,9 @@ from raptor.core.phases import Phases
 from raptor.render.charts import GROUP_COLOURS, HEIGHT, WIDTH, Row, chart_of
 
 CAPTION = (
-    "How well the surrogate predicts the teacher's tokens at each layer: R2 (left) and squared correlation (right); 1 "
-    "is perfect. Dashed lines are baselines: on the left, the teacher's tokens at the start of a phase are used as the "
-    "prediction for every layer of the phase; on the right, the tokens of another image are used as the prediction."
+    "How well the surrogate reproduces the teacher's tokens at each layer: R2 (left) and squared correlation (right); "
+    "1 is perfect. Dashed lines are baselines. Left: the teacher's tokens at the start of the phase in place of the "
+    "surrogate's. Right: correlation with the teacher's tokens for another image."
 )
 IDENTITY = "all, identity"  # the teacher's state at the input of each phase, repeated
 SHUFFLED = "all, another image"  # the squared correlation with a token of another image
@@ -38,7 +38,7 @@ def fidelity_chart(by_layer: dict[str, LayerEstimates], phases: Phases, title: s
     for measure, baseline, name in (("r2", "r2_identity", IDENTITY), ("pearson2", "pearson2_shuffled", SHUFFLED)):
         rows = [row for group in groups for row in _rows(by_layer[measure], group, group)]
         rows += _rows(by_layer[baseline], "all", name)
-        lines = _lines(rows, [*groups, name], colours, "tokens", "R2" if measure == "r2" else measure)
+        lines = _lines(rows, [*groups, name], colours, "tokens", "R2" if measure == "r2" else "squared correlation")
         rule = cuts.mark_rule(strokeDash=[4, 3], color="#999999").encode(x="cut:Q")
         panels.append(alt.layer(rule, lines).properties(width=WIDTH, height=HEIGHT))
     return alt.hconcat(*panels).resolve_scale(color="independent").properties(title=_title(r2, title))

@@ -13,4 +13,4 @@ def fidelity(result: FidelityResult, name: str) -> Figure | None:
     """Draw fidelity by layer; `name` is the teacher's."""
     if result.phases is None:
         return None
-    return Figure(fidelity_chart(result.by_layer, result.phases, f"Raptor {result.phases} of {name}"))
+    return Figure(fidelity_chart(result.by_layer, result.phases, f"Surrogate {result.phases} of {name}"))

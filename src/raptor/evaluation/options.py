@@ -28,24 +28,24 @@ class FidelityOptions:
     linear_images: Annotated[
         int,
         Option(
-            "Number of images for linear baselines: linear maps in place of each phase, fitted on half of the images "
-            "and evaluated on the other half; 0 omits them.",
+            "Number of images for the linear baselines, which replace a phase by an affine map: half of the images to "
+            "fit the maps, half to evaluate them. 0 skips the baselines.",
             min=0,
         ),
     ] = 256
     nulls: Annotated[
         bool,
         Option(
-            "Also train surrogates of three networks without recurrence, in the same way: one with random weights as "
-            "large as the teacher's, one with the initial weights of a ViT, and the teacher with its layers shuffled.",
+            "Also train the same kind of surrogate for three control networks without recurrence: random weights with "
+            "the teacher's norms, a newly initialised ViT, and the teacher with its layers shuffled.",
             flags=("--nulls",),
         ),
     ] = False
     null_steps: Annotated[
         int | None,
         Option(
-            "With --nulls: training steps per stage. A new surrogate of the teacher is trained for as many steps too, "
-            "to compare. By default, the surrogates of --nulls get as many steps as the given surrogate had.",
+            "Training steps per stage for the control networks of --nulls. For a fair comparison, a new surrogate of "
+            "the teacher is trained for as many steps. Default: the training steps of SURROGATE.",
             min=1,
         ),
     ] = None

@@ -37,13 +37,14 @@ def rewritable_rung(result: FidelityResult, images: int, name: str = "The surrog
         return None
     skill, blocks = result.by_layer["skill"].at("all", -1), f"{result.phases.k} blocks"
     said = (
-        f"{name} has {blocks} ({result.phases}) and skill {format_estimate(skill, '.2f')} at the last layer (n = "
-        f"{images} held-out images). Skill is 1 - the squared error / that of predicting every layer by the embedding."
+        f"{name} has {blocks} (phases {result.phases}). Its skill at the last layer is "
+        f"{format_estimate(skill, '.2f')} (n = {images} held-out images): 1 means no error, and 0 means the error of a "
+        "model that leaves the embedding unchanged."
     )
     reached = {name: one.skill.at("all", -1) for name, one in (result.nulls or {}).items() if name != TEACHER}
     if not reached:
         held = False if skill.high < SMALLEST_SKILL else None
-        text = f"{said} No null was measured; `raptor fidelity --nulls` trains the same blocks on null teachers."
+        text = f"{said} To compare with networks without recurrence, run `raptor fidelity --nulls`."
         short = f"{blocks} are not enough" if held is False else f"whether {blocks} can replace the layers is open"
         return Rung("rewritable", held, skill, None, text, short=short)
     assert result.nulls is not None
@@ -58,33 +59,34 @@ def rewritable_rung(result: FidelityResult, images: int, name: str = "The surrog
     nulls = ", ".join(f"{one.value:.2f} ({WHERE[name]})" for name, one in reached.items())
     steps = result.nulls[best].steps
     budget = (
-        f"Surrogates of models without recurrence, trained in the same way, have skill {nulls}. The verdict compares "
-        "the skill above with the largest of these."
+        f"Surrogates of networks without recurrence, trained in the same way, have skill {nulls}. The answer is yes "
+        f"only if the surrogate's skill is at least {MARGIN} above the largest of these."
     )
     if TEACHER in result.nulls:
         own = format_estimate(same_budget, ".2f")
         budget = (
-            f"After {steps[0]} training steps in each stage, a surrogate of this model has skill {own}. Surrogates of "
-            f"models without recurrence have {nulls}. The verdict compares the first number with the largest of these."
+            f"After a short training ({steps[0]} steps in each of two stages), surrogates of networks without "
+            f"recurrence have skill {nulls}. A surrogate of this model, trained equally long, has {own}. The answer is "
+            f"yes only if that is at least {MARGIN} above the largest of the others."
         )
     short = f"whether {blocks} can replace the layers is inconclusive"
     if held:
-        short = f"rewritable by {blocks}"
+        short = f"{blocks} can replace the layers"
     elif skill.high < SMALLEST_SKILL:
         short = f"{blocks} are not enough"
     elif held is False:
-        short = f"{blocks} can replace the layers, but they can do so as well in a network without recurrence"
+        short = f"{blocks} can replace the layers, but this works equally well in networks without recurrence"
     source = (
         ""
         if result.nulls_from is None
-        else f" The numbers of this comparison were computed in advance, with `{result.nulls_from}`."
+        else f" The numbers of the short training come with raptor; they were measured with `{result.nulls_from}`."
     )
     return Rung("rewritable", held, same_budget, null.value, f"{said} {budget}{source}", short=short)
 
 
 # Where nulls come from, in a sentence.
 WHERE = {
-    "random": "random weights of the same norms",
-    "untrained": "initial weights of a ViT",
+    "random": "random weights with the same norms",
+    "untrained": "a newly initialised ViT",
     "shuffled": "the same layers in random order",
 }  # fmt: skip

@@ -12,14 +12,30 @@ from raptor.core.phases import Phases
 from raptor.evaluation.evaluate import FidelityResult
 from raptor.evaluation.linear import PhaseScores
 from raptor.evaluation.measures import MEASURES
+from raptor.evaluation.nulls import TEACHER
 from raptor.render.tables import Cell, Number, Part, Table, format_number
 
 # Kinds of map from the input of a phase to its end, as in `LinearBaselines`, with their names in tables.
 MAPS = {
-    "operator": "one affine map, applied at every layer",
-    "endpoint": "one affine map for the whole phase",
+    "operator": "affine map, applied once per layer",
+    "endpoint": "affine map, applied once",
     "identity": "identity",
-    "raptor": "tied block",
+    "raptor": "the surrogate's block",
+}
+
+
+HOW_MEASURED = (
+    "All values are for held-out images. R2 is the share of the variance of the teacher's tokens over images that the "
+    "surrogate reproduces. Skill is 1 - e / e0, where e is the squared error of the surrogate and e0 that of a model "
+    "which leaves the embedding unchanged. Accuracy recovered is the surrogate's top-1 accuracy divided by the "
+    "teacher's. The bits to store the blocks are for the lowest precision that raises the error at the last layer by "
+    "at most 1%."
+)
+# Networks of `NULLS`, as tables name them.
+NULL_NAMES = {
+    "random": "random weights",
+    "untrained": "newly initialised ViT",
+    "shuffled": "the layers in random order",
 }
 
 
@@ -96,9 +112,9 @@ def linear(result: FidelityResult, name: str | None = None, at: str = "") -> Tab
                 ends = (f"{place}/top1_ci/0/{phase}", f"{place}/top1_ci/1/{phase}")
                 cells.append(Number(one, ".1%", f"{place}/top1/{phase}", ends))
             rows.append((*(() if name is None else (name,)), str(phase + 1), title, *cells))
-    columns = ("phase", "map", "R2", *(() if found.identity.top1 is None else ("top-1",)))
+    columns = ("phase", "replaced by", "R2", *(() if found.identity.top1 is None else ("top-1",)))
     title = (
-        "One phase of the teacher replaced by another map, with the teacher's own layers before and after it; affine "
+        "One phase of the teacher replaced, all other layers kept: R2 at the end of the phase, and accuracy. Affine "
         f"maps were fitted on {found.fit_images:,} images; n = {found.n:,} other images [95% interval]"
     )
     return Table(title, columns if name is None else ("surrogate", *columns), tuple(rows))
@@ -116,29 +132,30 @@ def nulls(result: FidelityResult, name: str | None = None) -> Table | None:
     """
     if not result.nulls:
         return None
-    measures = {"r2": "R2", "skill": "skill", "update_r2": "update R2"}
+    measures = {"r2": "R2", "skill": "skill", "update_r2": "R2 of the last update"}
     before: tuple[Cell, ...] = () if name is None else (name,)
     found = [
         Number(result.by_layer[one].at("all", -1), ".3f", f"{one}/all/-1", _last_ends(one))
         for one in measures
         if one in result.by_layer
     ]
-    rows: list[tuple[Cell, ...]] = [(*before, "the teacher, with this surrogate", "", *found)]
+    rows: list[tuple[Cell, ...]] = [(*before, "the teacher (as given)", "", *found)]
     for null, one in result.nulls.items():
         at = f"nulls/{null}/"
         steps = " + ".join(map(str, one.steps))
-        title = "the teacher, with a new surrogate" if null == "teacher" else null
+        title = "the teacher" if null == TEACHER else NULL_NAMES.get(null, null)
         values = [
             Number(getattr(one, key).at("all", -1), ".3f", f"{at}{key}/all/-1", _last_ends(at + key))
             for key in measures
         ]
         rows.append((*before, title, steps, *values))
     n = max(one.n for one in result.nulls.values())
-    columns = (*(() if name is None else ("surrogate",)), "teacher", "training steps", *measures.values())
+    columns = (*(() if name is None else ("surrogate",)), "trained to reproduce", "training steps", *measures.values())
     before_now = "" if result.nulls_from is None else f"; measured with {result.nulls_from}"
     title = (
-        "Surrogates of models without recurrence, trained in the same way; last layer. update R2: of what one step "
-        f"adds to the tokens; n = {n:,} held-out images [95% interval]"
+        "Control: surrogates of networks without recurrence, with the same phases; values at the last layer. R2 of the "
+        "last update: the surrogate predicts it from the teacher's tokens one layer before. "
+        f"n = {n:,} held-out images [95% interval]"
     )
     return Table(title + before_now, columns, tuple(rows))
 
@@ -154,8 +171,8 @@ def accuracy(result: FidelityResult) -> str | None:
         return None
     shown, low, high = (format_number(one, ".1%") for one in (result.recovered.value, *result.recovered.ci))
     return (
-        f"top-1 {right.value:.2%}; teacher {teacher.value:.2%}: {shown} recovered (95% interval {low} to {high}), "
-        f"{format_number(above.value, '.1%')} of what is above chance"
+        f"top-1 {right.value:.2%}; teacher {teacher.value:.2%}: {shown} recovered (95% interval {low} to {high}); "
+        f"of the accuracy above chance, {format_number(above.value, '.1%')}"
     )
 
 
@@ -187,11 +204,9 @@ def cost(result: FidelityResult, name: str, phases: Phases | None, images: int, 
         *last,
         Number(images, ",", "images"),
     )
-    columns = ("surrogate", "phases", "parameters in blocks", "share of the teacher's", "operations / teacher's",
-               "run time / teacher's",
-               "bits to store the blocks, at the lowest precision that adds at most 1% to the error of the last state",
-               "accuracy recovered",
-               *(f"{title}, last layer" for title in on_page.values()), "n")  # fmt: skip
+    columns = ("surrogate", "phases", "parameters in blocks", "parameters / teacher's", "operations / teacher's",
+               "run time / teacher's", "bits to store the blocks", "accuracy recovered",
+               *(f"{title}, last layer" for title in on_page.values()), "images")  # fmt: skip
     return Table("Accuracy and cost of the surrogates", columns, (row,))
 
 
@@ -207,18 +222,15 @@ def answer(
     # A teacher that is never right leaves nothing to recover.
     known = recovered is not None and math.isfinite(recovered.value)
     if known and result.surrogate_top1 is not None and result.teacher_top1 is not None:
-        right = Markup(
-            "It recovers {} of the teacher's accuracy: the surrogate classifies {} of the images correctly, the "
-            "teacher {}. "
-        ).format(
+        right = Markup("It recovers {} of the teacher's accuracy: its top-1 accuracy is {}, the teacher's {}. ").format(
             shown(result.recovered, ".1%", "recovered"),
             shown(result.surrogate_top1.value, ".1%", "surrogate_top1"),
             shown(result.teacher_top1.value, ".1%", "teacher_top1"),
         )
     last: Estimate[float] = result.by_layer["r2"].at("all", -1)
     return Markup(
-        "{} (phases <strong>{}</strong>): the blocks have {} of the parameters and {} of the operations of the "
-        "teacher's blocks. {}R2 at the last layer is {} (n = {} held-out images)."
+        "{} (phases <strong>{}</strong>) has {} times the parameters and {} times the operations of the teacher's "
+        "blocks. {}R2 at the last layer is {} (n = {} held-out images)."
     ).format(
         name,
         Number(str(phases), "", "phases").html(run),

@@ -32,6 +32,12 @@ def notebook(result: FidelityResult) -> list[Part]:
     return [str(result), Table("", ("R2 of layer", *layers), rows)]
 
 
+@page_sentences("fidelity", "surrogate")
+def how_measured(record: Record[FidelityResult]) -> list[str]:
+    """Return how to read the tables of surrogates."""
+    return [tables.HOW_MEASURED]
+
+
 @page_table("fidelity", "surrogate")
 def cost(record: Record[FidelityResult]) -> Table:
     """Return what the surrogate keeps and costs."""
@@ -69,4 +75,4 @@ def _name(record: Record[FidelityResult]) -> str:
     if not name:
         return "The surrogate"
     own = record.out is not None and Path(name).resolve() == (record.out.parent / "distill").resolve()
-    return "Surrogate of this run" if own else f"Surrogate {name}"
+    return "Surrogate trained in this run" if own else f"Surrogate {name}"

@@ -17,9 +17,9 @@ def explanation(record: Record[FilmResult]) -> list[str]:
 def describe(result: FilmResult) -> str:
     """Say what the colours are, and how much of the variance they show."""
     return (
-        "Every picture is a layer. The directions of the patch tokens are projected onto three principal components of "
-        f"the teacher's tokens at all layers ({sum(result.explained):.0%} of the variance), which are shown as red, "
-        "green and blue. Tokens with the same direction have the same colour."
+        "The film shows the patch tokens of an image at one layer after another. A patch's colour is the direction of "
+        "its token: red, green and blue are the first three principal components of the directions of the teacher's "
+        f"tokens at all layers ({sum(result.explained):.0%} of the variance)."
     )
 
 

@@ -18,7 +18,7 @@ DEFAULT_IMAGES = 1000
 
 @verb(
     MODEL, "inspection.inspect:InspectResult", name="inspect",
-    help={"images": f"Number of images to read from --data; {DEFAULT_IMAGES} by default."},
+    help={"images": f"Number of images to read from --data. Default: {DEFAULT_IMAGES}."},
 )  # fmt: skip
 def inspect_command(
     model: Model,

@@ -19,7 +19,7 @@ DEFAULT_IMAGES = 500
 
 @verb(
     MEASURE, "interventions.intervene:InterveneResult", name="intervene",
-    help={"images": f"Number of images to read from --data; {DEFAULT_IMAGES} by default."},
+    help={"images": f"Number of images to read from --data. Default: {DEFAULT_IMAGES}."},
 )  # fmt: skip
 def intervene_command(
     model: Model,
@@ -32,7 +32,7 @@ def intervene_command(
     loading: LoadOptions,
     run_options: RunOptions,
 ) -> Record[InterveneResult]:
-    """Replace, swap, skip or repeat layers of a model, and measure what that does to its output."""
+    """Replace, swap, skip or repeat layers of a model, and measure how its output changes."""
     from raptor.core.phases import as_phases
     from raptor.data.load import data_for
     from raptor.interventions import figures  # noqa: F401 (registers them)

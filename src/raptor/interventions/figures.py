@@ -17,9 +17,8 @@ COLOURS = ["#0072B2", "#D55E00"]
 
 @figure(
     "intervene", "interventions", "interventions",
-    "Accuracy after layers are replaced by others, interchanged, skipped or repeated, within a phase and across "
-    "phases. If the images have no labels, the cosine with the unchanged output is shown. The dashed line is the "
-    "unchanged model.",
+    "Accuracy (without labels: cosine with the unchanged output) after layers are replaced by others, interchanged, "
+    "skipped or repeated, within a phase and across phases. Dashed: the unchanged model.",
     "Figure 15 of its second version", wide=True,
 )  # fmt: skip
 def interventions(result: InterveneResult, name: str) -> Figure:
@@ -43,9 +42,9 @@ def interventions(result: InterveneResult, name: str) -> Figure:
 
 @figure(
     "intervene", "causal-matrix", "interventions",
-    "Change of the output when layers are changed: KL divergence of the predictions, or 1 - cosine of the last state "
-    "for models without a classifier. Left: a layer (row) is replaced by another (column). Middle: two layers change "
-    "places. Right: a layer is left out. Lines mark phase boundaries.",
+    "Change of the output: KL divergence of the predictions or, for models without a classifier, 1 - cosine of the "
+    "last layer. Left: a layer (row) is replaced by another (column). Middle: two layers change places. Right: a "
+    "layer is skipped. Lines: phase boundaries.",
     wide=True,
 )  # fmt: skip
 def causal_matrix(result: InterveneResult, name: str) -> Figure | None:
@@ -53,7 +52,7 @@ def causal_matrix(result: InterveneResult, name: str) -> Figure | None:
     if result.matrix is None:
         return None
     harm = result.matrix.logits or result.matrix.state
-    label = "KL of predictions (nats)" if result.matrix.logits else "1 - cosine of the last state"
+    label = "KL of predictions (nats)" if result.matrix.logits else "1 - cosine of the last layer"
     depth = len(harm.skip)
     tables = {"replace": harm.replace, "interchange": harm.interchange}
     most = max(max(map(max, table)) for table in tables.values())

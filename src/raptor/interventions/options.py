@@ -24,15 +24,14 @@ class InterveneOptions:
     most: Annotated[
         int,
         Option(
-            "For each kind of change, such as replacing two layers, test at most this many random changes within "
-            "phases and as many across phases.",
+            "Maximum number of random layer changes per experiment: this many within phases, and this many across.",
             min=1,
         ),
     ] = 8
     matrix_images: Annotated[
         int,
         Option(
-            "Number of images on which single layers are replaced (all pairs of layers) and skipped; 0 omits this.",
+            "Number of images for replacing each layer by each other one and for skipping each layer; 0 skips this.",
             min=0,
         ),
     ] = 64

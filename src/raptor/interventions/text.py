@@ -9,7 +9,7 @@ from raptor.interventions.matrix import LayerMatrix
 from raptor.render.tables import Cell, Number, Part, Table, file_lines
 from raptor.runtime.rundir import Record
 
-NAMES = {"state": "the last state", "logits": "predictions", "accuracy": "accuracy"}
+NAMES = {"state": "the last layer", "logits": "predictions", "accuracy": "accuracy"}
 
 
 def show_intervene(record: Record[InterveneResult]) -> Iterator[Part]:
@@ -40,16 +40,16 @@ def single_layers(matrix: LayerMatrix) -> Iterator[str]:
     """Yield what the matrices of single layers say."""
     shares = ", ".join(f"{share:.0%} by {NAMES[name]}" for name, share in matrix.worse_than_skipping.items())
     yield (
-        f"Replacing a layer by another does more harm than skipping it for {shares} of all pairs of layers (n = "
+        f"Replacing a layer by another is worse than skipping it for this share of all pairs of layers: {shares} (n = "
         f"{matrix.n} images)."
     )
     found = matrix.contrast
     if found is not None:
         value = Number(found.value, ".4f", "matrix/contrast/value")
         yield (
-            f"Replacements across phases change the last state by {value} more (1 - cosine) than replacements within "
-            f"phases, adjusted for the replaced layer and the signed distance: rank {found.rank} of {found.of} "
-            "partitions with as many phases."
+            f"Replacements across phases change the last layer by {value} more (1 - cosine) than replacements within "
+            "phases, after adjusting for which layer is replaced and how far away the other is. By this difference, "
+            f"these phases rank {found.rank} among {found.of} partitions with as many phases."
         )
 
 

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 Models = Annotated[
     list[str] | None,
     Option(
-        "One model, or several to compare: scenes, scenes:k2, scenes:k3, a hub id, a directory, timm:NAME, "
-        "dinov2:ARCH with --weights, or python:package.module:function for a model of your own.",
+        "One model, or several to compare: scenes (the bundled ViT), scenes:k2 or scenes:k3 (bundled surrogates of "
+        "it), a Hugging Face id, a model directory, timm:NAME, dinov2:ARCH with --weights, or "
+        "python:package.module:function (your own model).",
         positional=True,
         metavar="MODEL",
     ),
@@ -34,7 +35,7 @@ Distance = Annotated[bool, Option("The --matrix file holds distances (1 - simila
 
 @verb(
     MODEL, "phases.comparison:AnyPhasesResult", name="phases",
-    help={"images": f"Number of images to read from --data; {DEFAULT_IMAGES} by default."},
+    help={"images": f"Number of images to read from --data. Default: {DEFAULT_IMAGES}."},
 )  # fmt: skip
 def phases_command(
     models: Models = None,
@@ -47,11 +48,11 @@ def phases_command(
     loading: LoadOptions,
     run_options: RunOptions,
 ) -> Record[AnyPhasesResult]:
-    """Group the layers into phases: how many, where they begin, and how certain that is."""
+    """Group consecutive layers into phases; report their number, their boundaries and how certain these are."""
     if (matrix is None) == (not models):
-        raise OptionError("give either a MODEL, or a matrix with --matrix FILE")
+        raise OptionError("phases needs either a MODEL or --matrix FILE")
     if matrix is None and distance:
-        raise OptionError("--distance describes the file of --matrix, but no matrix was given")
+        raise OptionError("--distance needs --matrix FILE")
     if matrix is None:
         return _of_models(models or [], data, weights, options, loading, run_options)
     given = {"--data": data, "--weights": weights, "--images": run_options.images,
@@ -135,7 +136,7 @@ def _of_matrix(file: Path, distance: bool, options: PhasesOptions, run_options: 
     """Find the phases in a matrix of the layers 1..L."""
     from raptor.phases import figures  # noqa: F401 (registers them)
     from raptor.phases.find import find_phases
-    from raptor.phases.matrix import read_matrix
+    from raptor.phases.matrix import is_similarity, read_matrix
     from raptor.render.charts import draw
 
     config = run_options.config(options, matrix=file, distance=distance)
@@ -144,7 +145,9 @@ def _of_matrix(file: Path, distance: bool, options: PhasesOptions, run_options: 
         try:
             result = find_phases(1 - matrix if distance else matrix, options=options, seed=run.seed)
         except MatrixError as error:
-            hint = "with --distance: does it hold similarities?" if distance else "distances 1 - S need --distance"
-            raise MatrixError(f"{error} ({hint})") from error
+            if not is_similarity(matrix if distance else 1 - matrix):
+                raise
+            kind, hint = ("similarities", "remove") if distance else ("distances", "add")
+            raise MatrixError(f"{error}. Does {str(file)!r} hold {kind}? Then {hint} --distance") from error
         about, drawn = {"matrix": str(file)}, draw(run, "phases", result, file.name)
         return run.record(result, images=0, layers=len(matrix), about=about, figures=drawn)

@@ -50,6 +50,15 @@ def as_matrices(given: Any) -> Float[np.ndarray, "n layers layers"]:
     return (matrices + turned) / 2
 
 
+def is_similarity(matrix: NDArray[Any]) -> bool:
+    """Whether a matrix can be a similarity between the layers 1..L."""
+    try:
+        check_cosines(as_matrices(matrix)[0])
+    except MatrixError:
+        return False
+    return True
+
+
 def check_cosines(matrix: NDArray[Any]) -> NDArray[Any]:
     """Return a matrix of the layers 1..L if its values can be cosines; raise otherwise."""
     if len(matrix) < 2:

@@ -85,7 +85,7 @@ def _share_between(total: float, k: int, matrix: Array) -> float:
 
 @objective(
     "weighted",
-    "mean similarity inside each phase, averaged over phases with their numbers of layers as weights",
+    "mean similarity inside phases, weighted by their numbers of layers",
     _mean_over_layers,
 )
 def weighted(sums: Array, lengths: Array) -> Array:
@@ -95,7 +95,7 @@ def weighted(sums: Array, lengths: Array) -> Array:
 
 @objective(
     "mean",
-    "the same with equal weights, as in the paper's formula",
+    "the same without weights, as the paper's formula is printed",
     _mean_over_phases,
 )
 def mean(sums: Array, lengths: Array) -> Array:
@@ -103,7 +103,7 @@ def mean(sums: Array, lengths: Array) -> Array:
     return sums / lengths**2
 
 
-@objective("cut", "maximum cut: the share of the total distance that lies between phases", _share_between)
+@objective("cut", "share of the total distance, 1 - similarity, that lies between phases", _share_between)
 def cut(sums: Array, lengths: Array) -> Array:
     """Return minus the distance inside a segment."""
     return sums - lengths**2

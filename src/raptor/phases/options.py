@@ -49,14 +49,14 @@ class PhasesOptions:
         only where `by` needs them, on 64 and 256 images.
     """
 
-    k: Annotated[int | str, Option("Number of phases; auto lets raptor choose it.", parse=parse_k)] = AUTO
+    k: Annotated[int | str, Option("Number of phases, or auto to let raptor choose it.", parse=parse_k)] = AUTO
     group: Annotated[
-        str, Option("Tokens that similarity is computed from: all, cls, patch, register or cls+mean-patch.")
+        str, Option("Tokens whose similarity is measured: all, cls, patch, register or cls+mean-patch.")
     ] = "all"
     objective: Annotated[
         str,
         Option(
-            "How a partition into phases is scored: "
+            "Score of a partition: "
             + "; ".join(f"{name} ({objective.summary})" for name, objective in OBJECTIVES.items())
             + "."
         ),
@@ -65,31 +65,31 @@ class PhasesOptions:
         str,
         Option(
             "How the best partition is found: dp (dynamic programming, exact), exhaustive (tries all) or recursive "
-            "(splits in two repeatedly; together with --objective cut, this is what the authors' code does)."
+            "(splits in two repeatedly; not exact). The authors' code uses recursive with --objective cut."
         ),
     ] = "dp"
     min_length: Annotated[int, Option("Minimum number of layers in a phase.", min=1)] = 2
     by: Annotated[
         str,
         Option(
-            "What phases are found from: similarity (of the states), function (apply the block of one layer at another "
-            "and compare what both add to the tokens) or fit (fit the output projections of one block's attention and "
-            "MLP to all layers of a phase by least squares)."
+            "What to group layers by: similarity (of their tokens), function (how well the block of one layer can "
+            "replace that of another) or fit (how well one block, refitted by least squares, can replace all layers "
+            "of a phase)."
         ),
     ] = SIMILARITY
     function_images: Annotated[
         int | None,
         Option(
-            "Number of images for testing whether layers are interchangeable, by applying every block at every layer. "
-            f"By default {FUNCTION_IMAGES} with --by function and --by fit, and no test with --by similarity.",
+            "Number of images for testing whether layers are interchangeable. Default: "
+            f"{FUNCTION_IMAGES} with --by function or fit; otherwise the test is skipped.",
             min=2,
         ),
     ] = None
     fit_images: Annotated[
         int | None,
         Option(
-            f"Number of images for fitting blocks by least squares. By default {FIT_IMAGES} with --by fit, and no fit "
-            "otherwise.",
+            f"Number of images for fitting blocks by least squares. Default: {FIT_IMAGES} with --by fit; otherwise the "
+            "fits are skipped.",
             min=2,
         ),
     ] = None

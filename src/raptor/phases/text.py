@@ -9,6 +9,7 @@ from typing import Any
 
 from raptor.core.estimate import Estimate
 from raptor.phases.comparison import PhasesComparison
+from raptor.phases.form.candidates import BLOCKS, DRIFT, NONUNIFORM_DRIFT
 from raptor.phases.result import PhasesResult
 from raptor.phases.sentences import found_again, interchangeable_sentence
 from raptor.render.registry import Rung, evidence, page_sentences
@@ -16,12 +17,11 @@ from raptor.render.tables import Cell, Number, Part, Table, file_lines
 from raptor.runtime.rundir import Record
 
 VERB = "phases"
-# Descriptions of the form of a similarity matrix, as people read them.
+# What each verdict on the form of a similarity matrix means, as people read it.
 FORMS = {
-    "drift": "a uniform drift",
-    "paced_drift": "a non-uniform drift",
-    "hybrid": "a uniform drift inside each phase with jumps between phases",
-    "blocks": "constant blocks",
+    DRIFT: "falls evenly with the distance between layers",
+    NONUNIFORM_DRIFT: "falls smoothly with the distance between layers, not equally fast at all depths",
+    BLOCKS: "is nearly constant within phases",
 }
 Sentence = tuple[Cell, ...]
 
@@ -59,7 +59,7 @@ def partitions(result: PhasesResult, name: str) -> Table:
                 Number(error, ".4f", f"structure/blocks/{k}/held_out"),
             )
         )
-    columns = ("k", "best phases", f"score ({result.objective})", "held-out error as blocks")
+    columns = ("k", "best phases", f"score ({result.objective})", "held-out error of constant phases")
     return Table(name, columns, tuple(rows))
 
 
@@ -96,8 +96,10 @@ def _results(record: Record[Any]) -> list[PhasesResult]:
 
 @page_sentences(VERB, "depth")
 def words(record: Record[Any]) -> list[Sentence]:
-    """Return the result in words."""
-    return [(word,) for result in _results(record) for word in result.words]
+    """Return the result in words, without what the ladder says already."""
+    rung = interchangeable(record)
+    said = "" if rung is None else rung.text
+    return [(word,) for result in _results(record) for word in result.words if word != said]
 
 
 @page_sentences(VERB, "answer")
@@ -109,11 +111,11 @@ def answer(record: Record[Any]) -> list[Sentence]:
     said: list[Cell] = []
     if record.about.get("data"):
         said += ["Model: ", Number(record.about.get("model"), "", "model"), ", ",
-                 Number(record.layers, "", "layers"), " layers. Images: ",
-                 Number(record.images, ",", "images"), " of ", Number(record.about["data"], "", "data"),
+                 Number(record.layers, "", "layers"), " layers. Measured on ",
+                 Number(record.images, ",", "images"), " images of ", Number(record.about["data"], "", "data"),
                  ". "]  # fmt: skip
-    said += ["The best split into ", Number(result.k, "", "k"), " phases is ",
-             Number(str(result.phases), "", "phases"), " layers"]  # fmt: skip
+    said += ["The best partition into ", Number(result.k, "", "k"), " phases is ",
+             Number(str(result.phases), "", "phases")]  # fmt: skip
     if result.bootstrap is not None and result.boundaries:
         least = min(result.bootstrap.boundary_frequency.get(layer, 0.0) for layer in result.boundaries)
         said += [f"; {found_again(least)} of ",
@@ -127,14 +129,15 @@ def form(record: Record[Any]) -> Rung | None:
     result = record.result
     if not isinstance(result, PhasesResult) or not result.explained:
         return None
-    shares = {FORMS[name]: share for name, share in result.explained.items()}
-    best = max(shares, key=lambda name: shares[name])
-    others = ", ".join(f"{name} {share:.0%}" for name, share in shares.items() if name != best)
+    shares = result.explained
     text = (
-        f"As {best}: this explains {shares[best]:.0%} of the variance of the similarity matrix (others: {others}; all "
-        "fitted to the whole matrix). This is evidence neither for nor against recurrence."
+        f"Similarity, the mean cosine between a token at two layers, {FORMS[result.verdict]}. Of the variance of the "
+        "similarity matrix, a decay that is equally fast at all depths (uniform drift) explains "
+        f"{shares['drift']:.0%}, a decay that is not (non-uniform drift) {shares['paced_drift']:.0%}, and constant "
+        f"similarity within {result.k} phases {shares['blocks']:.0%} ({shares['hybrid']:.0%} if it may also decay "
+        "within each phase). This is evidence neither for nor against recurrence."
     )
-    return Rung("form", None, Estimate(shares[best], math.nan, math.nan, result.n), None, text)
+    return Rung("form", None, Estimate(max(shares.values()), math.nan, math.nan, result.n), None, text)
 
 
 @evidence(VERB)
@@ -145,8 +148,9 @@ def interchangeable(record: Record[Any]) -> Rung | None:
     if found is None or result.function is None:
         return None
     short = {
-        True: f"layers are interchangeable within the phases {found.phases}", False: "layers are not interchangeable",
-        None: "whether layers are interchangeable is inconclusive",
+        True: f"the layers of each phase of {found.phases} are interchangeable",
+        False: "the layers of a phase are not interchangeable",
+        None: "whether the layers of a phase are interchangeable is inconclusive",
     }[found.held]  # fmt: skip
     return Rung(
         "interchangeable",

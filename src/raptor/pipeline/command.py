@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 @verb(
     PAGE, "pipeline.result:PipelineResult", name="run",
     help={
-        "out": "Directory for the report page, and for one directory per measurement (required).",
-        "images": "Number of images per measurement; the preset's by default.",
-        "batch_size": "Images per batch. Default: 32 for measurements, and the preset's value for training.",
+        "out": "Directory for the report page and all results (required).",
+        "images": "Number of images per measurement. Default: the preset's.",
+        "batch_size": "Images per batch. Default: 32 for measurements, the preset's value for training.",
     },
 )  # fmt: skip
 def run_command(
@@ -33,7 +33,7 @@ def run_command(
     loading: LoadOptions,
     run_options: RunOptions,
 ) -> Record[PipelineResult]:
-    """Run all measurements on a model and write one report page. A run that was interrupted is continued."""
+    """Run all measurements on a model and write one report page. Run it again to continue after an interruption."""
     from raptor.pipeline.run import run_pipeline
 
     return run_pipeline(model, data, options, weights, loading, run_options)
@@ -42,12 +42,12 @@ def run_command(
 @verb(
     START, "pipeline.result:PipelineResult",
     help={
-        "out": "Directory for the report page, and for one directory per measurement; runs/demo by default.",
+        "out": "Directory for the report page and all results. Default: runs/demo.",
         "images": None, "batch_size": None, "image_size": None,
     },
 )  # fmt: skip
 def demo(*, run_options: RunOptions) -> Record[PipelineResult]:
-    """Run all measurements on the bundled ViT and write a report page, in a few minutes."""
+    """Run all measurements on the bundled ViT and write a report page. This takes a few minutes."""
     from raptor.pipeline.run import run_pipeline
 
     run_options.warn()

@@ -24,18 +24,15 @@ class PipelineOptions:
         Surrogates to measure besides the one that is trained. For `scenes`, those that come with raptor by default.
     """
 
-    k: Annotated[int | str, Option("Number of phases; auto lets raptor choose it.", parse=parse_k)] = AUTO
+    k: Annotated[int | str, Option("Number of phases, or auto to let raptor choose it.", parse=parse_k)] = AUTO
     preset: Annotated[
         str,
-        Option(
-            f"Number of images and training steps: {', '.join(PRESETS)}. The preset "
-            "quick takes minutes; the preset full takes hours."
-        ),
+        Option(f"Number of images and training steps: {', '.join(PRESETS)}. quick takes minutes, full takes hours."),
     ] = "standard"
     surrogates: Annotated[
         list[str] | None,
         Option(
-            "Existing surrogate to measure, in addition to the one that every run trains (repeatable).",
+            "Existing surrogate to measure, besides the one that this command trains (repeatable).",
             flags=("--surrogate",),
         ),
     ] = None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @verb(
     MEASURE, "probes.results:ProbeReport", name="probe",
-    help={"images": "Number of training images; all by default."},
+    help={"images": "Number of training images. Default: all."},
 )  # fmt: skip
 def probe_command(
     model: Model,
@@ -29,15 +29,15 @@ def probe_command(
     task: Annotated[
         Sequence[str] | None,
         Option(
-            "One or several of classify, segment and depth, separated by commas; by default all that the dataset "
-            "has annotations for.",
+            "One or several of classify, segment and depth, separated by commas. Default: all that the dataset has "
+            "annotations for.",
             parse=parse_names,
         ),
     ] = None,
     eval_data: EvalData = None,
     eval_images: Annotated[
         int | None,
-        Option("Number of test images; the learning rate is chosen on at most 500 other images.", min=1),
+        Option("Number of test images. The learning rate is chosen on up to 500 other images.", min=1),
     ] = None,
     seeds: Seeds = 3,
     fit: Fit = "own",
@@ -92,8 +92,8 @@ def probe_command(
 @verb(
     MEASURE, "probes.table1:Table1Result", name="table1",
     help={
-        "out": "Directory for result.json, figures/ and the surrogates that are distilled.",
-        "images": "Number of training images; all by default.",
+        "out": "Directory for the results, figures and distilled surrogates.",
+        "images": "Number of training images. Default: all.",
     },
 )  # fmt: skip
 def table1_command(
@@ -107,7 +107,7 @@ def table1_command(
     loading: LoadOptions,
     run_options: RunOptions,
 ) -> Record[Table1Result]:
-    """Reproduce the paper's Table 1: linear probes on a teacher and on its surrogates."""
+    """Reproduce the paper's Table 1: linear probes on a model and on its surrogates."""
     from raptor.data.load import data_for
     from raptor.models.load import load_model
     from raptor.probes import figures  # noqa: F401 (registers them)

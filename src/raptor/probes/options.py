@@ -16,25 +16,25 @@ SEEDS = (0, 1, 2)
 Lrs = Annotated[
     Sequence[float] | None,
     Option(
-        "Learning rates to try, such as 1e-3,1e-2; the best on validation images is used. By default three or four "
-        "values around the paper's learning rate are tried.",
+        "Learning rates to try, such as 1e-3,1e-2; the best on validation images is used. Default: three or four "
+        "values around the paper's.",
         parse=parse_numbers,
     ),
 ]
-Epochs = Annotated[float | None, Option("Passes over the training images; as in the paper by default.")]
+Epochs = Annotated[float | None, Option("Passes over the training images. Default: as in the paper.")]
 Seeds = Annotated[
-    int | None, Option("Number of times each probe is trained, with seeds --seed, --seed + 1, ...", min=1)
+    int | None, Option("Number of random seeds, counted from --seed. Each probe is trained once per seed.", min=1)
 ]
 Fit = Annotated[
     str,
     Option(
-        "How images are brought to the input size: own (the model's preprocessing), squash (resize without keeping "
-        "the aspect ratio) or pad (pad without resizing)."
+        "How images are brought to the input size: own (the model's preprocessing), squash (resize to the input size "
+        "and ignore the aspect ratio) or pad (pad without resizing)."
     ),
 ]
 EigenCrop = Annotated[
     bool,
-    Option("Evaluate depth on the Eigen crop of NYU Depth v2 (480x640 images).", flags=("--eigen-crop",)),
+    Option("Evaluate depth on the Eigen crop of NYU Depth v2.", flags=("--eigen-crop",)),
 ]
 
 
@@ -63,11 +63,9 @@ class ProbeOptions:
     seeds: Sequence[int] = SEEDS
     epochs: Epochs = None
     batch_size: int | None = None
-    layer: Annotated[int | None, Option("Layer to probe, from 0 (the embedding); the last by default.", min=0)] = None
-    cache: Annotated[
-        Path | None, Option("Directory that stores the features of the training images (float16) for later runs.")
-    ] = None
-    live: Annotated[bool, Option("Store no features; run the model again in every epoch.", flags=("--live",))] = False
+    layer: Annotated[int | None, Option("Layer to probe; 0 is the embedding. Default: the last.", min=0)] = None
+    cache: Annotated[Path | None, Option("Directory for caching the features of the training images (float16).")] = None
+    live: Annotated[bool, Option("Cache no features: run the model again in every epoch.", flags=("--live",))] = False
 
     def __post_init__(self) -> None:
         lrs = (1.0,) if self.lrs is None else self.lrs
@@ -114,34 +112,29 @@ class Table1Options:
     k: Annotated[
         Sequence[int] | None,
         Option(
-            (
-                "Numbers of blocks, such as 2,3,4: the table shows one surrogate for each. Without --k, it shows those "
-                "in --surrogates or, without --surrogates, those with 2 and 3 blocks."
-            ),
+            ("Numbers of blocks, such as 2,3,4: one surrogate each. Default: those of --surrogates, or else 2,3."),
             parse=parse_counts,
         ),
     ] = None
     surrogates: Annotated[
         list[str] | None,
         Option(
-            "Directories of finished surrogates, separated by commas (repeatable). "
-            "If --k names a number of blocks that "
-            "none of these surrogates has, a new surrogate with that number is distilled."
+            "Directories of existing surrogates, separated by commas (repeatable). raptor distills those that --k "
+            "asks for and that are not listed."
         ),
     ] = None
-    baseline: Annotated[str | None, Option("A smaller model, as one more row of the table.")] = None
+    baseline: Annotated[str | None, Option("A smaller model to add to the table.")] = None
     untied: Annotated[
         Sequence[int],
         Option(
-            "Also distill untied controls, whose layers are each applied once; give their numbers of layers, such as "
-            "2,3.",
+            "Also train control networks with these numbers of blocks, such as 2,3, each block applied only once.",
             parse=parse_counts,
         ),
     ] = ()
-    steps: Annotated[int, Option("Training steps per stage for the surrogates that are distilled.", min=1)] = 1000
-    eval_data: Annotated[str | None, Option("Images to evaluate on; the held-out split of --data by default.")] = None
+    steps: Annotated[int, Option("Training steps per stage, for surrogates that are distilled.", min=1)] = 1000
+    eval_data: Annotated[str | None, Option("Images to evaluate on. Default: the held-out split of --data.")] = None
     eval_images: Annotated[
-        int, Option("Number of test images; the learning rate is chosen on at most 500 other images.", min=1)
+        int, Option("Number of test images. The learning rate is chosen on up to 500 other images.", min=1)
     ] = 2000
     lrs: Lrs = None
     epochs: Epochs = None

@@ -10,7 +10,7 @@ from raptor.probes.published import LATER, PublishedRow
 from raptor.probes.results import CONSTANT, LINEAR_PROBE, PRETRAINED, HeadMetrics, ProbeReport, ProbeResult
 from raptor.probes.table1 import Table1Result, Table1Row, columns_of_table
 from raptor.probes.task import TASKS, Metric
-from raptor.render.registry import page_table
+from raptor.render.registry import page_sentences, page_table
 from raptor.render.tables import Cell, Number, Part, Phrase, Table, file_lines
 from raptor.runtime.rundir import Record
 
@@ -54,6 +54,16 @@ def _numbers(head: HeadMetrics, metrics: tuple[Metric, ...], at: str) -> list[Nu
     return [Number(head.metrics.get(metric.name), metric.form, at + metric.name) for metric in metrics]
 
 
+@page_sentences("probe", "worth")
+def how_probed(record: Record[ProbeReport]) -> list[str]:
+    """Return how to read the table of probes."""
+    return [
+        "Linear probes are trained on the tokens of the frozen model. The pretrained head is the classifier that comes "
+        "with the model. The constant baseline always predicts the most frequent class or the mean depth; delta1 is "
+        "the share of pixels whose depth is off by less than a factor of 1.25."
+    ]
+
+
 @page_table("probe", "worth")
 def probes(record: Record[ProbeReport]) -> Table:
     """Return the metrics of all tasks and heads of a model."""
@@ -67,7 +77,7 @@ def probes(record: Record[ProbeReport]) -> Table:
                 parts += [", " if parts else "", f"{metric.label} ", number]
             model, n = str(record.about.get("model", "")), Number(record.images, ",", "images")
             rows.append((model, task, HEADS.get(name, name), Phrase(tuple(parts)), n))
-    return Table("Linear probes on frozen tokens", ("model", "task", "head", "metrics", "n"), tuple(rows))
+    return Table("Linear probes", ("model", "task", "head", "metrics", "images"), tuple(rows))
 
 
 def show_table1(record: Record[Table1Result]) -> Iterator[Part]:

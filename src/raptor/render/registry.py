@@ -109,10 +109,10 @@ class Rung:
 
 # Rungs in order, with what people read.
 RUNGS = {
-    "form": "How does the similarity of states change along depth?",
-    "interchangeable": "Can layers of a phase stand in for one another?",
-    "rewritable": "Can a few tied blocks replace the layers, better than those of a network without recurrence?",
-    "same_system": "Does the surrogate have the same dynamics?",
+    "form": "How does the similarity of tokens change along depth?",
+    "interchangeable": "Are the layers of a phase interchangeable?",
+    "rewritable": "Can a few weight-tied blocks replace the layers, better than those of a network without recurrence?",
+    "same_system": "Does the surrogate have the same dynamics as the model?",
 }
 EVIDENCE: list[tuple[str, Callable[[Record[Any]], Rung | None]]] = []
 FIGURES: dict[tuple[str, str], FigureEntry] = {}

@@ -19,7 +19,7 @@ Runs = Annotated[
 @verb(
     PAGE, "reporting.result:ReportResult", name="report",
     help={
-        "out": "Page to write, or a directory for it; report.html by default.",
+        "out": "HTML file to write, or a directory for report.html. Default: report.html.",
         "seed": None, "device": None, "batch_size": None, "images": None, "image_size": None,
     },
 )  # fmt: skip

@@ -48,11 +48,10 @@ def mark(rung: Rung) -> str:
 
 
 def headline(rungs: Sequence[Rung]) -> str | None:
-    """Return the verdict in a few words, such as "Rewritable by 3 blocks; layers not interchangeable."."""
+    """Return the verdict in a few words, such as "Rewritable by 3 blocks. Layers are not interchangeable."."""
     order = ("rewritable", "interchangeable", "same_system")
     said = [rung.short for name in order for rung in rungs if rung.rung == name and rung.short]
-    text = "; ".join(said)
-    return f"{text[0].upper()}{text[1:]}." if text else None
+    return " ".join(f"{text[0].upper()}{text[1:]}." for text in said) or None
 
 
 def lines(rungs: Sequence[Rung]) -> list[str]:

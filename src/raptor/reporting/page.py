@@ -132,7 +132,8 @@ class _Subject:
             for run in self._runs_of(entry):
                 top = self.top.get(entry.section)
                 into = self._section(entry.section).sentences if top is None else top
-                into += self._made(run, partial(_sentences, entry)) or []
+                made = self._made(run, partial(_sentences, entry)) or []
+                into += [sentence for sentence in made if sentence not in into]  # several runs may say the same
 
     def _runs_of(self, entry: PageEntry) -> list[SavedRun]:
         """Return the runs that an entry shows."""

@@ -21,20 +21,21 @@ if TYPE_CHECKING:
 Model = Annotated[
     str,
     Option(
-        "Model: scenes, scenes:k2, scenes:k3, a hub id, a directory, timm:NAME, dinov2:ARCH with --weights, or "
-        "python:package.module:function for a model of your own.",
+        "scenes (the bundled ViT), scenes:k2 or scenes:k3 (bundled surrogates of it), a Hugging Face id, a model "
+        "directory, timm:NAME, dinov2:ARCH with --weights, or python:package.module:function (your own model).",
         positional=True,
     ),
 ]
 Data = Annotated[
     str | None,
-    Option("Images: a folder, a folder of class folders, parquet files or a dataset id. DATA:SPLIT names a split."),
+    Option(
+        "Images: a folder, a folder with one subfolder per class, parquet files or a Hugging Face dataset id. Append "
+        ":SPLIT to choose a split. Only the bundled models have default images."
+    ),
 ]
-Weights = Annotated[
-    Path | None, Option("File with the model's weights: .safetensors, or .pth that holds only tensors.")
-]
-Head = Annotated[Path | None, Option("File with the weight and bias of a linear classifier for the model.")]
-EvalData = Annotated[str | None, Option("Images to evaluate on; the held-out split of --data by default.")]
+Weights = Annotated[Path | None, Option("File with the model's weights (.safetensors, or .pth with tensors only).")]
+Head = Annotated[Path | None, Option("File with the weight and bias of a linear classifier, for a model without one.")]
+EvalData = Annotated[str | None, Option("Images to evaluate on. Default: the held-out split of --data.")]
 
 
 @dataclass(frozen=True)
@@ -54,17 +55,18 @@ class RunOptions:
     json: Annotated[bool, Option("Print the result as one JSON object on stdout.", flags=("--json",))] = False
     out: Annotated[
         Path | None,
-        Option("Directory for config.json, result.json and figures/; without it, nothing is written."),
+        Option("Directory for the results and figures. Without it, nothing is written."),
     ] = None
     seed: Annotated[int, Option("Random seed.", min=0, max=2**31 - 1)] = 0
     device: Annotated[str, Option("Device to run on: auto, cpu, cuda or mps.")] = "auto"
-    batch_size: Annotated[int | None, Option("Images per batch; 32 by default.", min=1)] = None
+    batch_size: Annotated[int | None, Option("Images per batch. Default: 32.", min=1)] = None
     images: Annotated[int | None, Option("Number of images to read from --data.", min=1)] = None
     image_size: Annotated[
-        str | None, Option("Image size in pixels, such as 224 or 480x640 (height x width); the model's own by default.")
+        str | None,
+        Option("Image size in pixels: 224, or 480x640 (height x width). Default: the input size of the model."),
     ] = None
     log_every: Annotated[
-        float, Option("Seconds between progress lines where the output is not a terminal.", min=0.001)
+        float, Option("Seconds between progress lines, if the output is not a terminal.", min=0.001)
     ] = 30.0
     quiet: Annotated[bool, Option("Print only errors.", flags=("--quiet",))] = False
     debug: Annotated[bool, Option("Show the traceback of an error.", flags=("--debug",))] = False

@@ -16,10 +16,13 @@ if TYPE_CHECKING:
     from raptor.studies.study import StudyResult
 
 Name = Annotated[str, Option(f"Study: {', '.join(STUDY_NAMES)}; docs/studies.md describes them.", positional=True)]
-Plan = Annotated[bool, Option("Only estimate the cost of the study on this device.", flags=("--plan",))]
+Plan = Annotated[bool, Option("Only estimate what the study costs on this device.", flags=("--plan",))]
 
 
-@verb(RESEARCH, "studies.study:StudyResult", name="study")
+@verb(
+    RESEARCH, "studies.study:StudyResult", name="study",
+    help={"image_size": "Image size in pixels. Default: 32, or 224 with --size paper."},
+)  # fmt: skip
 def study_command(
     name: Name, plan: Plan = False, *, options: StudyOptions, loading: LoadOptions, run_options: RunOptions
 ) -> Record[StudyResult[Any]] | Record[StudyPlan]:

@@ -30,14 +30,15 @@ class StudyOptions:
     """
 
     data: Annotated[
-        str, Option("Labelled images with a train and a test split: scenes, a folder, parquet files or a dataset id.")
+        str,
+        Option("Labelled images with a train and a test split: scenes, a folder, parquet files or a dataset id."),
     ] = "scenes"
     size: Annotated[
         str,
         Option(
-            "Size of the models and length of their training: smoke (minutes), laptop (an hour), paper (a cluster)."
+            "Size of the models and length of training: smoke (minutes), laptop (an hour) or paper (needs a cluster)."
         ),
     ] = "laptop"
     resume: Annotated[
-        bool, Option("Continue the study in --out; finished jobs are not repeated.", flags=("--resume",))
+        bool, Option("Continue the study in --out, without repeating its finished parts.", flags=("--resume",))
     ] = False

@@ -68,11 +68,11 @@ def claims(record: Record[StudyResult[Any]]) -> Table:
     """Return the study's claim and whether it holds."""
     result, claim = record.result, record.result.claim
     row = (result.study, claim.text, HELD[claim.held], claim.evidence)
-    return Table("Studies", ("study", "claim", "here", "evidence"), (row,))
+    return Table("Studies", ("study", "claim of the paper", "result", "evidence"), (row,))
 
 
 @page_sentences("study", "refuted")
 def refuted(record: Record[StudyResult[Any]]) -> list[str]:
     """Return the study's claim where it does not hold."""
     claim = record.result.claim
-    return [f"Claim of the paper: {claim.text}. Measured here: {claim.evidence}."] if claim.held is False else []
+    return [f"{claim.text[0].upper()}{claim.text[1:]}."] if claim.held is False else []

@@ -21,14 +21,12 @@ if TYPE_CHECKING:
     MODEL, "training.train:TrainResult", name="train",
     help={
         "out": "Directory for the model, its checkpoints and its results.",
-        "images": "Number of training images; all by default.",
-        "image_size": "Image size in pixels; 64 by default.",
+        "images": "Number of training images. Default: all.",
+        "image_size": "Image size in pixels. Default: 64.",
     },
 )  # fmt: skip
 def train_command(
-    data: Annotated[
-        str, Option("Labelled images to train on. DATA:SPLIT names a split; without :SPLIT, the split train is used.")
-    ],
+    data: Annotated[str, Option("Labelled images to train on. Append :SPLIT to choose a split. Default split: train.")],
     eval_data: EvalData = None,
     eval_images: Annotated[int, Option("Number of evaluation images.", min=1)] = 10_000,
     resume: Annotated[bool, Option("Continue from the checkpoint in --out.", flags=("--resume",))] = False,

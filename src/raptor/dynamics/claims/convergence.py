@@ -29,14 +29,14 @@ def norms(evidence: Evidence) -> Finding:
     grown = {group: float(curve[-1] / curve[0]) for group, curve in value.items()}
     rising = {group: float((curve.diff() > 0).double().mean()) for group, curve in value.items()}
     text = (
-        f"the norm at the last layer divided by that at layer 0: {listed(grown.items(), '.2f')}; share of steps at "
-        f"which it grows: {listed(rising.items(), '.0%')}"
+        f"norm at the last layer / norm at layer 0: {listed(grown.items(), '.2f')}; share of steps at which the norm "
+        f"grows: {listed(rising.items(), '.0%')}"
     )
     return Finding(text, bootstrapped(norm_growth(value), norm_growth(draws), evidence.n), null, p, least)
 
 
 @rule(
-    "s-shape", "gamma, the cosine with the last layer, follows an S-shaped curve", figure="convergence",
+    "s-shape", "the cosine of a token with itself at the last layer rises in an S-shape", figure="convergence",
     smallest_effect=0.05, null=ROTATED,
     statistic="share of the rise of gamma in the middle third of depth minus the larger share of the other two thirds, "
     "in the group where that is smallest",
@@ -48,15 +48,16 @@ def s_shaped(evidence: Evidence) -> Finding:
     null, p, least = evidence.rotation_p("s-shape")
     shown = listed(effects.items(), ".2f")
     text = (
-        "share of the rise of gamma that lies in the middle third of the layers, minus the larger of the shares in the "
-        f"first and in the last third (above 0 for an S-shape): {shown}"
+        "share of the rise of the cosine in the middle third of the layers, minus the larger of the shares in the "
+        f"first and the last third (above 0 for an S-shape): {shown}"
     )
     return Finding(text, bootstrapped(s_shape(value), s_shape(draws), evidence.n), null, p, least)
 
 
 @rule(
-    "order", "directions converge in the order registers, patches, cls", figure="convergence", smallest_effect=0.02,
-    null=ROTATED, statistic="smallest difference between the means of gamma over depth of groups that follow each "
+    "order", "the directions of registers converge first, then those of patches, then cls", figure="convergence",
+    smallest_effect=0.02, null=ROTATED,
+    statistic="smallest difference between the means of gamma over depth of groups that follow each "
     "other",
 )  # fmt: skip
 def convergence(evidence: Evidence) -> Finding:
@@ -66,12 +67,12 @@ def convergence(evidence: Evidence) -> Finding:
     value, draws = evidence.curves(evidence.gamma)
     means = {group: curve[:-1].mean() for group, curve in value.items()}
     null, p, least = evidence.rotation_p("order")
-    text = f"mean of gamma over the layers before the last: {listed(means.items())}"
+    text = f"cosine with the last layer, averaged over all layers before it: {listed(means.items())}"
     return Finding(text, bootstrapped(convergence_order(value), convergence_order(draws), evidence.n), null, p, least)
 
 
 @rule(
-    "basins", "trajectories enter basins of classes", figure="mixing", smallest_effect=0.25,
+    "basins", "each class has its own basin of attraction", figure="mixing", smallest_effect=0.25,
     null="mixtures at the last layer, where only the normalisation of directions acts",
     statistic="slope at equal shares between the ends of two images, for states mixed in the second half of depth, "
     "minus the slope for states mixed at the last layer",
@@ -89,9 +90,12 @@ def basins(evidence: Evidence) -> Finding:
     by_layer = ", ".join(
         f"{slope:.2f} at layer {layer}" for layer, slope in zip(found.layers, value.tolist(), strict=True)
     )
-    text = f"slope of mixtures of two images, by the layer at which they are mixed: {by_layer} ({found.slopes.n} pairs)"
+    text = (
+        "slope for mixtures of two images, by the layer at which they are mixed (see the figure on mixtures): "
+        f"{by_layer} ({found.slopes.n} pairs)"
+    )
     if found.third.n:
         shares = found.third.mean()
         share = float(shares[late].mean())
-        text += f"; for {share:.0%} of the mixtures with equal weights, the nearest class mean is that of a third class"
+        text += f"; {share:.0%} of the mixtures with equal weights end nearest to the mean of a third class"
     return Finding(text, bootstrapped(effect, drawn, found.slopes.n), 0.0, p, least)

@@ -29,7 +29,7 @@ def corrected(ratios: dict[str, Ratios]) -> Number:
 
 
 @rule(
-    "self-correction", "perturbed trajectories bend back", figure="correction", smallest_effect=0.05, null=CARRIED,
+    "self-correction", "layers correct perturbations", figure="correction", smallest_effect=0.05, null=CARRIED,
     statistic="minus the mean log ratio of the final angle to that of an unchanged perturbation, over perturbations at "
     "layer 1 and later, in the group where it is smallest",
 )  # fmt: skip
@@ -43,9 +43,9 @@ def bends_back(evidence: Evidence) -> Finding:
     effect, drawn = corrected(value), corrected(draws)
     p, least = above_share(drawn, 0.0)
     text = (
-        f"angle at the last layer after a perturbation of {SHOWN:.0%}, divided by the angle if every layer left the "
-        "perturbation unchanged (a ratio below 1 means that layers correct it; geometric mean over perturbations at "
-        f"layer 1 and later): {listed(ratios.items(), '.2f')}"
+        f"angle at the last layer after a perturbation of {SHOWN:.0%}, divided by the angle if every layer passed the "
+        "perturbation on unchanged (below 1: corrected; geometric mean over perturbations at layer 1 and later): "
+        f"{listed(ratios.items(), '.2f')}"
     )
     return Finding(text, bootstrapped(effect, drawn, evidence.perturbed.n), 0.0, p, least)
 
@@ -60,7 +60,7 @@ def sensitivity_pattern(patch: Ratios, cls: Ratios) -> Number:
 
 
 @rule(
-    "sensitivity", "the later a perturbation, the less it changes patches, and the more it changes cls",
+    "sensitivity", "later perturbations change patches less and cls more",
     figure="sensitivity", smallest_effect=0.1, null=CARRIED,
     statistic="smaller of two changes of the log ratio of the final angle to that of an unchanged perturbation: its "
     "fall over depth for patches (line by least squares), its rise from the middle to the last third for cls",
@@ -76,8 +76,9 @@ def later(evidence: Evidence) -> Finding:
     p, least = above_share(draws, 0.0)
     _, middle, late = thirds(cls)
     text = (
-        "angle at the last layer, divided by the angle if every layer left the perturbation unchanged: patches "
-        f"{float(patch[0].exp()):.2f} for the first perturbed layer and {float(patch[-1].exp()):.2f} for the last; cls "
-        f"{float(middle.exp()):.2f} for the middle third of the layers and {float(late.exp()):.2f} for the last third"
+        "angle at the last layer, divided by the angle if every layer passed the perturbation on unchanged: patches "
+        f"{float(patch[0].exp()):.2f} if the first layer is perturbed and {float(patch[-1].exp()):.2f} if the last one "
+        f"is; cls {float(middle.exp()):.2f} for the middle third of the layers and {float(late.exp()):.2f} for the "
+        "last third"
     )
     return Finding(text, bootstrapped(effect, draws, evidence.perturbed.n), 0.0, p, least)

@@ -82,7 +82,7 @@ def _finding(evidence: Evidence, name: str, text: str) -> Finding:
 
 
 @rule(
-    "disc", "eigenvalues of the linear map of all layers (DMD) lie in the unit disc, near +1", figure="dmd",
+    "disc", "the eigenvalues of the DMD map lie in the unit disc, near +1", figure="dmd",
     smallest_effect=0.9, null=ROTATED,
     statistic="share of eigenvalues in the unit disc and within pi/8 of the positive real axis, in the group with "
     "fewest",
@@ -92,25 +92,25 @@ def disc(evidence: Evidence) -> Finding:
     radii = {group: modes.spectral_radius for group, modes in evidence.modes.items()}
     shares = {group: float(inside({group: own})) for group, own in spectra_of(evidence.modes).items()}
     text = (
-        f"spectral radius: {listed(radii.items())}; share of eigenvalues in the unit disc and within pi/8 of the "
-        f"positive real axis: {listed(shares.items(), '.0%')}"
+        "share of eigenvalues in the unit disc and at most pi/8 from the positive real axis: "
+        f"{listed(shares.items(), '.0%')}; largest modulus: {listed(radii.items())}"
     )
     return _finding(evidence, "disc", text)
 
 
 @rule(
-    "memory", "cls has the longest memory, then registers, then patches", figure="dmd", smallest_effect=0.01,
+    "memory", "DMD modes decay slowest for cls, then registers, then patches", figure="dmd", smallest_effect=0.01,
     null=ROTATED, statistic="smallest difference between the median moduli of DMD eigenvalues of groups that follow "
     "each other",
 )  # fmt: skip
 def longest(evidence: Evidence) -> Finding:
     """Compare median moduli between groups."""
     medians = {group: modes.median_modulus for group, modes in evidence.modes.items()}
-    return _finding(evidence, "memory", f"median modulus of the eigenvalues: {listed(medians.items())}")
+    return _finding(evidence, "memory", f"median modulus of the DMD eigenvalues: {listed(medians.items())}")
 
 
 @rule(
-    "spectra", "singular values of the states of all layers and images decay slowest for cls and fastest for patches",
+    "spectra", "the singular values of the tokens decay slowest for cls, then registers, then patches",
     figure="dmd", smallest_effect=0.1, null=ROTATED,
     statistic="smallest log ratio between the entropy ranks of the singular values of groups that follow each other",
 )  # fmt: skip
@@ -118,5 +118,5 @@ def slowest(evidence: Evidence) -> Finding:
     """Compare effective ranks of the states over depth between groups."""
     ranks = {group: float(spectral_rank(modes.singular)) for group, modes in evidence.modes.items()}
     return _finding(
-        evidence, "spectra", f"entropy rank of the states of all layers and images: {listed(ranks.items(), '.2f')}"
+        evidence, "spectra", f"entropy rank of the tokens of all layers and images: {listed(ranks.items(), '.2f')}"
     )

@@ -39,8 +39,8 @@ def late_cls(evidence: Evidence) -> Finding:
     late = len(value) // 3
     test = later_is_larger(value[1:], len(value) - 1 - late, late, log_ratio)
     text = (
-        f"mean speed of cls is {float(value[-late:].mean()):.3f} radians over the last {late} steps and "
-        f"{float(value[1:-late].mean()):.3f} over the steps before"
+        f"mean speed of cls: {float(value[-late:].mean()):.3f} radians per step over the last {late} steps, "
+        f"{float(value[1:-late].mean()):.3f} over the earlier ones (without the first)"
     )
     return Finding.permuted(text, effect, test)
 
@@ -67,7 +67,8 @@ def _mean_and_spread(speed: Curves, squares: Curves, first: int) -> tuple[dict[s
 
 
 @rule(
-    "registers", "registers move slowly and steadily", figure="speed", smallest_effect=SMALLER,
+    "registers", "registers turn more slowly and more evenly than other tokens", figure="speed",
+    smallest_effect=SMALLER,
     null="updates of the same size for all token groups: then tokens with larger norms are slower",
     statistic="log ratio of the speed, and of its standard deviation, of cls or patches to that of registers, "
     "whichever is smallest, without the first third of the steps",
@@ -99,15 +100,15 @@ def registers(evidence: Evidence) -> Finding:
         {group: float(one) for group, one in part.items()} for part in _mean_and_spread(speed, squares, first)
     )
     text = (
-        f"mean speed in radians, without the first third of the steps: {listed(means.items())}; standard deviation "
-        f"over tokens and images: {listed(spreads.items())}. The claim needs mean and standard deviation to be "
-        f"at least {1 - math.exp(-SMALLER):.0%} lower for registers than for every other group"
+        f"mean speed in radians, after the first third of the steps: {listed(means.items())}; its standard deviation "
+        f"over tokens and images: {listed(spreads.items())}. Both must be at least {1 - math.exp(-SMALLER):.0%} lower "
+        "for registers"
     )
     return Finding(text, bootstrapped(effect, draws, evidence.n), float(expected), p, least)
 
 
 @rule(
-    "phases", "speed is steady within phases and changes between them", figure="speed", smallest_effect=0.2,
+    "phases", "speed is constant within phases and changes at their boundaries", figure="speed", smallest_effect=0.2,
     null="all placements of as many boundaries with the same minimum length, and trajectories with the same updates in "
     "random directions, whose boundaries are found in the same way",
     statistic="share of the variance of speed over steps that is not within phases, minus its mean over all placements",
@@ -119,14 +120,13 @@ def steady(evidence: Evidence) -> Finding:
         return cannot("there is one phase, or no other token group to take boundaries from")
     value = torch.tensor(found.explained - found.expected, dtype=torch.float64)
     source = (
-        "for the speed of cls, the boundaries of patches, and for patches those of cls: a test on the tokens that "
-        "boundaries come from would be circular"
+        "to avoid circularity, cls is tested with the phases of patches, and patches with those of cls"
         if found.guarded
-        else "boundaries may be found on the same tokens, which makes the test circular"
+        else "the phases may come from the same tokens, which makes the test circular"
     )
     text = (
-        f"phase boundaries explain {found.explained:.0%} of the variance of speed over steps ({source}); as many "
-        f"boundaries at other layers explain {found.expected:.0%} on average"
+        f"phases explain {found.explained:.0%} of the variance of speed over steps, other partitions into as many "
+        f"phases {found.expected:.0%} on average ({source})"
     )
     effect = bootstrapped(value, draws - found.expected, evidence.n)
     if not found.guarded or evidence.rotation_measured["phases"].isnan().any():
@@ -134,5 +134,5 @@ def steady(evidence: Evidence) -> Finding:
     # Beyond both nulls: the larger p-value counts.
     drift, p, least = evidence.rotation_p("phases")
     upper = max(found.upper, float(evidence.rotation_draws["phases"].quantile(0.95)))
-    text += f"; in random trajectories with updates of the same sizes, phase boundaries explain {drift:.0%}"
+    text += f"; for updates in random directions, phases explain {drift:.0%}"
     return Finding(text, effect, 0.0, max(p, found.p), max(least, found.smallest), upper - found.expected)

@@ -12,7 +12,7 @@ MORE_COHERENT = 0.05
 
 
 @rule(
-    "rank", "the rank of updates falls along depth", figure="ranks", smallest_effect=LOWER, null=ANY_ORDER,
+    "rank", "the rank of updates falls with depth", figure="ranks", smallest_effect=LOWER, null=ANY_ORDER,
     statistic="log ratio of the centred stable rank of patch updates over the first third of the steps to that over "
     "the last third",
 )  # fmt: skip
@@ -29,14 +29,15 @@ def rank_falls(evidence: Evidence) -> Finding:
     test = later_is_larger(value.flip(0), steps // 3, steps // 3, log_ratio)
     plain = thirds(curves["stable_rank"][:steps])
     text = (
-        f"centred stable rank of patch updates: {float(first):.2f} on average over the first third of the steps, "
-        f"{float(last):.2f} over the last third (not centred: {float(plain[0]):.2f} and {float(plain[2]):.2f})"
+        f"mean centred stable rank of patch updates: {float(first):.2f} in the first third of the steps, "
+        f"{float(last):.2f} in the last third (not centred: {float(plain[0]):.2f} and {float(plain[2]):.2f})"
     )
     return Finding.permuted(text, effect, test)
 
 
 @rule(
-    "coherence", "patches move more and more coherently", figure="coherence", smallest_effect=MORE_COHERENT,
+    "coherence", "the updates of patches become more coherent with depth", figure="coherence",
+    smallest_effect=MORE_COHERENT,
     null="the rise of the same measure for states: tokens that become alike get updates that are alike",
     statistic="mean coherence of patches over the last third of the steps minus that over the first third",
 )  # fmt: skip
@@ -55,7 +56,7 @@ def coherence_rises(evidence: Evidence) -> Finding:
     p, least = above_share(drawn - many_expected, MORE_COHERENT)
     early, _, late = thirds(value)
     text = (
-        f"coherence of patches is {float(early):.3f} over the first third of the steps and {float(late):.3f} over the "
-        f"last; independent updates have {evidence.coherence_floor['patch']:.3f}"
+        f"mean coherence of patches: {float(early):.3f} in the first third of the steps, {float(late):.3f} in the last "
+        f"third; independent updates have {evidence.coherence_floor['patch']:.3f}"
     )
     return Finding(text, bootstrapped(effect, drawn, evidence.n), float(expected), p, least)

@@ -24,7 +24,7 @@ SHUFFLES = 8
 )  # fmt: skip
 @measure(
     "curvature", of="steps", label="angle between consecutive updates (radians)", column=None, compared=False,
-    caption="Curvature: the angle between the updates of the steps l and l + 1.",
+    caption="Curvature: the angle between the updates of two consecutive steps.",
 )  # fmt: skip
 @measure(
     "update_cosine", of="steps", label="cosine of consecutive updates", column="update cosine", figure=False

@@ -24,8 +24,8 @@ BASINS = {
     "dynamics",
     "basins",
     "dynamics",
-    "Angle between an image and the mean of its class (left) and of other classes (middle), and the share of images "
-    "whose nearest class mean is that of their own class (right).",
+    "Angle between the direction of an image's tokens and the mean direction of its class (left) or of other classes "
+    "(middle), and the share of images that are nearest to the mean of their own class (right).",
     wide=True,
     order=40,
 )
@@ -56,8 +56,8 @@ def basins(result: DynamicsResult, name: str) -> Figure | None:
     "expansion",
     "dynamics",
     (
-        "Largest Lyapunov exponents of each phase. Above 0, small differences between states grow with depth; "
-        "below 0, they shrink."
+        "Largest Lyapunov exponents of each phase: above 0, small differences between tokens grow with depth; below "
+        "0, they shrink."
     ),
 )
 def expansion(result: DynamicsResult, name: str) -> Figure | None:
@@ -82,7 +82,7 @@ def expansion(result: DynamicsResult, name: str) -> Figure | None:
     )
     band = base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title=""), y2="high:Q")
     zero = chart_of([{"exponent": 0}]).mark_rule(strokeDash=[4, 3], color="#777777")
-    subtitle = f"n = {result.lyapunov.n} images; band: 95% interval over images"
+    subtitle = f"n = {result.lyapunov.n} image{'s' * (result.lyapunov.n != 1)}; band: 95% interval over images"
     title = alt.Title(f"Lyapunov exponents: {name}", subtitle=subtitle)
     chart = (zero.encode(y="exponent:Q") + band + line).properties(width=WIDTH, height=HEIGHT, title=title)
     return Figure(chart, rows)
@@ -92,7 +92,7 @@ def expansion(result: DynamicsResult, name: str) -> Figure | None:
     "dynamics",
     "beyond",
     "dynamics",
-    "Angular speed when the last block is repeated beyond the last layer: at 0, directions have converged.",
+    "Speed when the last block is repeated beyond the last layer; at 0, directions have converged.",
     order=30,
 )
 def beyond(result: DynamicsResult, name: str) -> Figure | None:
@@ -107,8 +107,8 @@ def beyond(result: DynamicsResult, name: str) -> Figure | None:
     "dynamics",
     "against",
     "dynamics",
-    "Several models, such as a teacher and its surrogate, compared on the same images: one row per measure, one column "
-    "per token group.",
+    "The model and those that it is compared with, on the same images: one row per measure, one column per group of "
+    "tokens.",
     wide=True,
 )
 def against(result: DynamicsResult, name: str) -> Figure | None:

@@ -17,9 +17,9 @@ PANEL = 240  # pixels
     "dynamics",
     "correction",
     "dynamics",
-    "Solid: angle between the perturbed and the unperturbed trajectory. Dashed: the same angle if every layer left the "
-    "perturbation unchanged; it falls because norms grow. A solid line below its dashed line means that the trajectory "
-    "bends back.",
+    "Solid: angle between perturbed and unperturbed tokens. Dashed: the angle if every layer passed the perturbation "
+    "on unchanged; it falls because norms grow. Where the solid line is below the dashed one, layers correct the "
+    "perturbation.",
     "Figure 8, left",
     wide=True,
 )
@@ -46,7 +46,7 @@ def correction(result: DynamicsResult, name: str) -> Figure | None:
             detail="pushed at:O",
             tooltip=["pushed at:Q", "layer:Q", *numbers],
         )
-        title, scale = "angle to the unperturbed state (radians)", alt.Scale(type="log")
+        title, scale = "angle to the unperturbed token (radians)", alt.Scale(type="log")
         drawn = lines.mark_line().encode(y=alt.Y("angle:Q", title=title, scale=scale))
         carried = lines.mark_line(strokeDash=[3, 3], strokeWidth=1).encode(
             y=alt.Y("passive:Q", title=title, scale=scale)
@@ -60,8 +60,8 @@ def correction(result: DynamicsResult, name: str) -> Figure | None:
     "dynamics",
     "sensitivity",
     "dynamics",
-    "Change of the last layer after a perturbation of an earlier layer. Dashed: the same change if every layer left "
-    "the perturbation unchanged.",
+    "Change of the last layer after a perturbation at an earlier layer, divided by the size epsilon of the "
+    "perturbation. Dashed: if every layer passed the perturbation on unchanged.",
     "Figure 8, right",
 )
 def sensitivity(result: DynamicsResult, name: str) -> Figure:
@@ -98,10 +98,10 @@ def sensitivity(result: DynamicsResult, name: str) -> Figure:
     "dynamics",
     "mixing",
     "dynamics",
-    "At a layer, two images are mixed with the weights w and 1 - w, and the mixture runs on to the last layer. The "
-    "slope is the rate at which its last state moves from one image's last state to the other's as w changes, measured "
-    "at w = 1/2. It is 1 for a linear map and larger where two basins meet. At the last layer no layers follow; the "
-    "slope there differs from 1 only because states are compared by their directions.",
+    "The tokens of two images are averaged at a layer, with weights w and 1 - w, and the later layers are applied. The "
+    "slope is how fast the output moves from that of one image to that of the other as w passes 1/2. It is 1 for a "
+    "linear map, and larger if the two images lie in different basins of attraction. Dashed: the slope at the last "
+    "layer, which is due to normalising tokens alone.",
 )
 def mixing(result: DynamicsResult, name: str) -> Figure | None:
     """Draw the slope at equal shares by the layer at which images are mixed."""
@@ -117,7 +117,7 @@ def mixing(result: DynamicsResult, name: str) -> Figure | None:
     base = chart_of(rows).encode(
         x=alt.X("layer:Q", title="layer at which two images are mixed", axis=alt.Axis(tickMinStep=1, format="d"))
     )
-    title = f"slope at equal shares ({found.group})"
+    title = f"slope at w = 1/2 ({found.group})"
     line = base.mark_line(point=True).encode(
         y=alt.Y("slope:Q", title=title),
         tooltip=["layer:Q", *(alt.Tooltip(f"{column}:Q", format=".3f") for column in ("slope", "low", "high"))],
@@ -134,6 +134,6 @@ def mixing(result: DynamicsResult, name: str) -> Figure | None:
 def _about(result: DynamicsResult) -> str:
     applied = result.sensitivity
     return (
-        f"perturbations of {SHOWN} of the norm, {applied.draws} draws each (other sizes are in the csv); n = "
-        f"{applied.images} images; bands: 95% intervals over images, seed {result.seed}"
+        f"perturbations of {SHOWN} of the norm, {applied.draws} draws each; n = {applied.images} images; bands: 95% "
+        f"intervals over images, seed {result.seed}"
     )

@@ -18,8 +18,9 @@ PANEL = 260  # pixels
     "dynamics",
     "dmd",
     "dynamics",
-    "Left: eigenvalues of one linear map that is fitted to all layers (dynamic mode decomposition). Modes inside the "
-    "unit circle decay with depth, modes on it persist. Right: singular values of the states.",
+    "Dynamic mode decomposition (DMD): one linear map predicts the mean token of each layer from that of the layer "
+    "before. Left: its eigenvalues; modes inside the unit circle decay with depth, modes on it persist. Right: "
+    "singular values of the tokens that it is fitted to.",
     "appendix D",
 )
 def dmd(result: DynamicsResult, name: str) -> Figure:
@@ -36,7 +37,7 @@ def dmd(result: DynamicsResult, name: str) -> Figure:
         for i, value in enumerate(one.singular)
     ]
     colour = of_groups(list(result.dmd))
-    subtitle = f"exact DMD of normalised mean states of a token group, fitted to half of {result.n} images"
+    subtitle = f"mean token of each group, normalised; fitted to half of {result.n} images"
     title = alt.Title(f"Linear model of depth: {name}", subtitle=subtitle)
     chart = alt.hconcat(_plane(eigenvalues, colour), _decay(singular, colour)).properties(title=title)
     return Figure(chart, [*eigenvalues, *singular])

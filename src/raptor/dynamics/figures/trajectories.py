@@ -19,7 +19,7 @@ CLASSES = 5  # as in the paper
     "dynamics",
     "trajectories",
     "dynamics",
-    "Path of each class through depth: mean token directions, projected onto two principal components.",
+    "Path of each class from layer 0 to the last: mean token directions, projected onto two principal components.",
     "Figure 6, left",
     wide=True,
     order=20,
@@ -51,7 +51,7 @@ def trajectories(result: DynamicsResult, name: str) -> Figure:
             )
         )
     subtitle = f"mean direction of each of the {CLASSES} most frequent classes; dots grow from layer 0 to the last"
-    title = alt.Title(f"Trajectories on the sphere: {name}", subtitle=subtitle)
+    title = alt.Title(f"Trajectories of classes: {name}", subtitle=subtitle)
     return Figure(alt.hconcat(*panels).properties(title=title), rows)
 
 
@@ -64,8 +64,8 @@ def _points(path: list[list[float]], group: str, name: str, kind: str) -> list[R
 
 def _lines(rows: list[Row], scale: alt.Scale) -> alt.Chart:
     return chart_of(rows).encode(
-        x=alt.X("first:Q", title="first direction", scale=alt.Scale(zero=False)),
-        y=alt.Y("second:Q", title="second direction", scale=alt.Scale(zero=False)),
+        x=alt.X("first:Q", title="first component", scale=alt.Scale(zero=False)),
+        y=alt.Y("second:Q", title="second component", scale=alt.Scale(zero=False)),
         color=alt.Color("class:N", title="class", scale=scale, legend=alt.Legend(symbolOpacity=1)),
         order="layer:Q",
     )
@@ -75,8 +75,8 @@ def _lines(rows: list[Row], scale: alt.Scale) -> alt.Chart:
     "dynamics",
     "convergence",
     "dynamics",
-    "Cosine between a token's direction at each layer and at the last layer; it is 1 once the direction has converged. "
-    "Vertical dashed lines mark phase boundaries; the horizontal dashed line marks a cosine of 0.9.",
+    "Cosine between a token at each layer and the same token at the last layer; 1 once its direction has converged. "
+    "Vertical dashed lines: phase boundaries; horizontal: 0.9.",
     "Figure 6, right",
     order=10,
 )

@@ -18,7 +18,7 @@ RANKS = ("stable_rank", "centred_stable_rank", "entropy_rank")
     "dynamics",
     "speed",
     "dynamics",
-    "Angle between consecutive layers by token group; dashed lines mark phase boundaries.",
+    "Speed of the tokens. Dashed lines: phase boundaries.",
     "Figure 9",
 )
 def speed(result: DynamicsResult, name: str) -> Figure:
@@ -33,8 +33,9 @@ def speed(result: DynamicsResult, name: str) -> Figure:
     "dynamics",
     "ranks",
     "dynamics",
-    "Three measures of effective rank (stable rank, entropy rank, participation ratio) of how token directions change "
-    "in one layer. For centred ranks, the mean change over tokens and images is subtracted first.",
+    "Effective rank of the updates. Stable rank: squared Frobenius norm / squared spectral norm; "
+    "centred: after subtracting the mean update over tokens and images. Entropy rank: exponential of the entropy of "
+    "the normalised singular values.",
     "Figure 10",
     wide=True,
 )
@@ -56,8 +57,8 @@ def ranks(result: DynamicsResult, name: str) -> Figure:
     "dynamics",
     "coherence",
     "dynamics",
-    "Cosine between the update of a token and the mean update of all tokens of the image. Dashed lines: the value "
-    "for independent random updates.",
+    "Coherence: the cosine between the update of a token and the mean update of its group in the same image. Dashed "
+    "lines: independent random updates.",
     "Figure 10",
 )
 def coherence(result: DynamicsResult, name: str) -> Figure:

@@ -19,10 +19,10 @@ Partitions = dict[tuple[str, int], tuple[Phases, float]]
 
 @model_figure(
     "depth", "depth",
-    "Left: similarity of each pair of layers; bright means similar. Phases would appear as bright squares along the "
-    "diagonal. A drift would appear as a bright band along the diagonal that "
-        "gets darker with distance from it. Use the "
-    "controls to change k and the token group.",
+    "Top left: similarity of each pair of layers. Phases would appear as bright squares along the diagonal, a drift as "
+    "a bright band that fades away from it. Top right: score of the best partition, by number of phases k. Bottom "
+    "left: how often resampled images give each boundary. Bottom right: error of the models described above, by "
+    "number of parameters. The controls change k and the group of tokens.",
     paper="Figures 1 and 2", wide=True, on_page=True,
 )  # fmt: skip
 def depth(result: PhasesResult, name: str) -> Figure:
@@ -107,7 +107,7 @@ def _certainty(result: PhasesResult, partitions: Partitions) -> alt.Chart:
         .encode(
             x=x,
             y=alt.Y("frequency:Q", title="share of resamples", scale=alt.Scale(domain=[0, 1])),
-            color=alt.Color("cut:N", title="boundary of the best split", scale=domain),
+            color=alt.Color("cut:N", title="in the best partition", scale=domain),
             tooltip=["boundary:N", alt.Tooltip("frequency:Q", format=".3f")],
         )
         .properties(width=WIDTH, height=HEIGHT, title=title)
@@ -128,6 +128,6 @@ def _candidates(result: PhasesResult) -> alt.LayerChart:
     ]
     strong = alt.condition("datum.kind != 'blocks' || datum.blocks == k", alt.value(1.0), alt.value(0.3))
     _, points, bars = candidate_axes(rows, structure)
-    title = f"Drift or phases: the verdict is {KIND_NAMES.get(result.verdict, result.verdict)}"
+    title = f"Models of similarity; best: {KIND_NAMES.get(result.verdict, result.verdict)}"
     layers = alt.layer(bars.encode(opacity=strong), points.encode(opacity=strong))
     return layers.properties(width=WIDTH, height=HEIGHT, title=title)

@@ -44,8 +44,7 @@ def similarity(result: PhasesResult, name: str) -> Figure:
 @model_figure(
     "remains",
     "depth",
-    "Error of three models of the similarity matrix: uniform drift, non-uniform drift, and phases (the similarity of "
-    "two layers depends only on the phases that they belong to). Pale cells fit well.",
+    "The similarity matrix minus each of the models described above; pale means a good fit.",
     wide=True,
 )
 def residuals(result: PhasesResult, name: str) -> Figure | None:
@@ -72,14 +71,14 @@ def residuals(result: PhasesResult, name: str) -> Figure | None:
         )
         for one, matrix in left.items()
     ]
-    return Figure(alt.hconcat(*charts).properties(title=f"Residuals of candidate models: {name}"))
+    return Figure(alt.hconcat(*charts).properties(title=f"Residuals of models of similarity: {name}"))
 
 
 @model_figure(
     "function",
     "depth",
-    "Cosine between the update of a layer (row) and that of another block applied at its input (column). Layers that "
-    "are interchangeable have 1. Lines: the best phases by function.",
+    "Cosine between the update of a layer (row) and the update that the block of another layer (column) makes at the "
+    "same input; 1 for interchangeable layers. Lines: the best partition by this cosine.",
 )
 def function(result: PhasesResult, name: str) -> Figure | None:
     """Draw the update cosine with the boundaries that follow from it; None where it was not measured."""
@@ -92,13 +91,13 @@ def function(result: PhasesResult, name: str) -> Figure | None:
     )
     drawn = alt.layer(heat(cells(matrix, 1), 1, depth, CELLS, colour), *cuts({phases.k: phases}, depth))
     title = alt.Title(
-        f"Functional similarity: {name}",
+        f"Update cosine between layers: {name}",
         subtitle=f"tokens: {result.group}; n = {result.function.images} images; phases {phases}",
     )
     return Figure(drawn.properties(title=title))
 
 
-@model_figure("descriptions", None, "Error of each candidate model against its number of parameters.")
+@model_figure("descriptions", None, "Error of each model of similarity, by its number of parameters.")
 def candidates(result: PhasesResult, name: str) -> Figure:
     """Draw the error of every candidate model, on held-out images where there are any, by number of parameters."""
     named = [(one.kind, one.name, one.fit) for one in result.structure.candidates]
@@ -106,7 +105,7 @@ def candidates(result: PhasesResult, name: str) -> Figure:
     labels = base.mark_text(align="left", dx=8, dy=-6, fontSize=10).encode(y="error:Q", text="label:N")
     reason = result.structure.why_not_held_out
     subtitle = "root mean square over pairs of layers; " + (reason or "bars: 95% intervals over folds")
-    title = alt.Title(f"Drift or phases: {name}", subtitle=subtitle)
+    title = alt.Title(f"Models of similarity: {name}", subtitle=subtitle)
     return Figure((bars + points + labels).properties(width=WIDTH, height=HEIGHT, title=title))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import altair as alt
 
-from raptor.phases.form.candidates import KIND_NAMES, CandidateFit, Structure
+from raptor.phases.form.candidates import BLOCKS, KIND_NAMES, CandidateFit, Structure
 from raptor.phases.result import PhasesResult
 from raptor.render.charts import Figure, Row, chart_of
 from raptor.render.registry import figure
@@ -33,13 +33,18 @@ def model_figure(name: str, section: str | None, caption: str, **how: Any) -> Ca
 
 def readable(name: str) -> str:
     """Return the name of a candidate model in the words that people read."""
-    return next((name.replace(kind, words, 1) for kind, words in KIND_NAMES.items() if name.startswith(kind)), name)
+    return next((name.replace(kind, words, 1) for kind, words in KIND_NAMES.items() if _names(name, kind)), name)
+
+
+def _names(name: str, kind: str) -> bool:
+    """Whether a name begins with its kind, as in `drift`, or ends with it, as in `3 blocks`."""
+    return name.startswith(kind) or (kind == BLOCKS and name.endswith(f" {kind}"))
 
 
 def _readable_in_chart(name: str) -> str:
     """Return `readable` as an expression of Vega: rows keep the names of result.json."""
     cases = (
-        f"indexof({name}, '{kind}') == 0 ? replace({name}, '{kind}', '{words}') : "
+        f"indexof({name}, '{kind}') {'>=' if kind == BLOCKS else '=='} 0 ? replace({name}, '{kind}', '{words}') : "
         for kind, words in KIND_NAMES.items()
     )
     return "".join(cases) + name
@@ -57,7 +62,7 @@ def candidate_rows(candidates: Iterable[tuple[str, str, CandidateFit]]) -> list[
 
 def candidate_axes(rows: list[Row], structure: Structure) -> tuple[alt.Chart, alt.Chart, alt.Chart]:
     """Return the base of a chart of errors by number of parameters, its points, and its intervals."""
-    legend = alt.Legend(title="candidate model", labelExpr=_readable_in_chart("datum.label"))
+    legend = alt.Legend(title="model of similarity", labelExpr=_readable_in_chart("datum.label"))
     domain = list(KIND_NAMES)
     base = (
         chart_of(rows)

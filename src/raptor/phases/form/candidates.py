@@ -15,7 +15,7 @@ from raptor.core.serialize import Key, key
 DRIFT, NONUNIFORM_DRIFT, BLOCKS = "drift", "paced drift", "blocks"
 
 # What people read for each kind.
-KIND_NAMES = {DRIFT: "uniform drift", NONUNIFORM_DRIFT: "non-uniform drift", BLOCKS: "blocks"}
+KIND_NAMES = {DRIFT: "uniform drift", NONUNIFORM_DRIFT: "non-uniform drift", BLOCKS: "constant phases"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -53,13 +53,13 @@ class DepthFilm {
     };
     for (const flow of film.flows) {
       reel(0, flow, (at) => this.colour(flow, at));
-      reel(1, `${flow}: cosine to the chosen patch, 0 to 1`, (at) => cividis(this.cosine(flow, at)));
+      reel(1, `${flow}: cosine with the chosen patch (dark 0, bright 1)`, (at) => cividis(this.cosine(flow, at)));
     }
     for (const flow of film.flows.slice(1))
-      reel(0, `difference: 1 - cosine, 0 to ${film.most_apart.toFixed(3)}`, (at) => cividis(this.apart[flow][this.base() + at] / 255));
+      reel(0, `difference of the two models: 1 - cosine (dark 0, bright ${film.most_apart.toFixed(3)})`, (at) => cividis(this.apart[flow][this.base() + at] / 255));
     this.path = document.createElementNS("http://www.w3.org/2000/svg", "svg");
     this.path.setAttribute("class", "path"); this.path.setAttribute("viewBox", "-10 -10 275 275");
-    columns[1].append(element("div", { class: "reel" }, element("p", {}, "path of the chosen patch through the layers, in the plane of the red and the green component; the large dot is this layer"), this.path));
+    columns[1].append(element("div", { class: "reel" }, element("p", {}, "path of the chosen patch through the layers (first two components); the large dot is the current layer"), this.path));
     const reels = element("div", { class: "reels" }, ...columns);
     this.said = element("p", { "aria-live": "polite" });
     this.saves = ["png", "svg", "csv"].map((kind) => {
@@ -148,7 +148,7 @@ class DepthFilm {
     for (const { canvas, paint } of this.reels) this.paint(canvas, paint);
     this.drawPath();
     const row = Math.floor(this.patch / this.film.columns) + 1, column = this.patch % this.film.columns + 1;
-    this.said.textContent = `Chosen patch: row ${row}, column ${column}. Click a picture, or move with the arrow keys.`;
+    this.said.textContent = `Chosen patch: row ${row}, column ${column}. To choose another, click a picture or press the arrow keys.`;
   }
   paint(canvas, paint) {
     const context = canvas.getContext("2d"), { columns } = this.film;
