@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from scipy.stats import pearsonr
+from scipy.stats import median_abs_deviation, pearsonr
 from sklearn.metrics import r2_score
 
 import raptor
@@ -61,6 +61,11 @@ def test_all_measures_equal_their_definitions(measured, group):
             "skill": 1 - (gap**2).sum() / ((truth - y[:, 0]) ** 2).sum(),
             "phase_skill": 1 - (gap**2).sum() / ((truth - start) ** 2).sum(),
         }
+        whole = states_of(teacher, images())[:, layer].numpy()
+        spread = median_abs_deviation(whole[:8].reshape(-1, 8), axis=0, scale="normal")
+        centre = y[:64, layer].mean(axis=0)
+        clipped = [np.clip((a - centre) / spread, -5, 5).reshape(len(a), -1) for a in (truth, guess)]
+        expected["robust_r2"] = r2_score(*clipped, multioutput="variance_weighted")
         for name, value in expected.items():
             assert measured[name].mean[group][layer - 1] == pytest.approx(value, abs=1e-9), (name, layer)
 
@@ -71,6 +76,33 @@ def test_a_surrogate_that_is_the_teacher_is_perfect():
     for name, value in {"r2": 1, "pearson2": 1, "cosine": 1, "epsilon": 0, "relative_epsilon": 0}.items():
         np.testing.assert_allclose(found[name].mean["all"], value, atol=1e-12)
     assert max(found["r2_identity"].mean["all"]) < 1
+
+
+def test_one_massive_token_decides_r2_but_not_robust_r2():
+    teacher, surrogate = flows()
+
+    class Massive(type(teacher)):
+        def __init__(self, angles, factor):
+            super().__init__(angles)
+            self.factor = factor
+
+        def step(self, tokens, layer):
+            states = super().step(tokens, layer)
+            if layer == 4:  # the last step
+                states = states.clone()
+                states[:, -1] *= self.factor
+            return states
+
+    plain = trajectory_fidelity(teacher, surrogate, [images()], PHASES)
+    # The surrogate has the massive token right, and all others wrong.
+    found = trajectory_fidelity(
+        Massive(ANGLES, 1000.0), Massive([*surrogate.angles[:4], sum(ANGLES) - sum(surrogate.angles[:4])], 1000.0),
+        [images()], PHASES,
+    )  # fmt: skip
+    assert found["r2"].mean["all"][-1] > 0.999
+    other = trajectory_fidelity(Massive(ANGLES, 1000.0), Massive(surrogate.angles, 1.0), [images()], PHASES)
+    assert other["r2"].mean["all"][-1] < 0.01  # it misses the massive token alone
+    assert other["robust_r2"].mean["all"][-1] > plain["robust_r2"].mean["all"][-1] - 0.2
 
 
 def test_the_mean_of_all_images_explains_nothing():

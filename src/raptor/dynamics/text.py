@@ -111,8 +111,9 @@ def page_claims(record: Record[DynamicsResult]) -> Table:
 def how_judged(record: Record[DynamicsResult]) -> list[str]:
     """Return how to read the table of claims."""
     return [
-        "The direction of a token is the token divided by its norm. Step l leads from layer l to layer l + 1; its "
-        "update is the change of a token's direction, its speed the angle between the old and the new direction.",
+        "The direction of a token is the token divided by its norm. Step l leads from layer l to layer l + 1. In "
+        "this section, the update of a step is the change of a token's direction, and its speed is the angle between "
+        "the old and the new direction.",
         "The table at the end of this section tests the claims of the paper. The effect is a number that is larger the "
         "better a claim is supported, with its interval over images. A claim holds if the whole interval is at or "
         "above the threshold, the smallest effect of interest. It does not hold if the whole interval is below the "

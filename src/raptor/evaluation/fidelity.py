@@ -4,7 +4,10 @@ With y a teacher's token and s the surrogate's, at layer l, over images i, token
 
 - r2 = 1 - sum (y - s)^2 / sum (y - mean_i y)^2. The mean is over images for each position and feature, so that what
   depends only on the position explains nothing. Sums are taken before dividing.
-- r2_identity: the same where s is the teacher's own state at the input of the phase (the identity baseline).
+- robust_r2: the same with features in units of a robust spread (1.4826 times the median absolute deviation over the
+  tokens of the first 8 images), about the mean of the position, clipped at 5 spreads. R2 may be a statement about a few
+  tokens with massive activations; here no token and no feature can outweigh all others.
+- r2_identity: the R2 where s is the teacher's own state at the input of the phase (the identity baseline).
 - skill = 1 - sum (y - s)^2 / sum (y - y_0)^2: the error relative to that of holding layer 0 constant, which is the same
   for every number of phases. phase_skill: relative to holding the teacher's state at the input of the phase constant.
 - update_r2: the R2 of one-step updates. The surrogate takes one step from the teacher's own state at layer l - 1, and
@@ -30,6 +33,7 @@ from raptor.core.estimate import Estimate, LayerEstimates
 from raptor.core.flow import DepthFlow, layers_of
 from raptor.core.phases import Phases
 from raptor.errors import DataError, LayoutError
+from raptor.evaluation.first_images import first_images, pixels_of_batch
 from raptor.evaluation.measures import MEASURES, States, TokenStates, squared_distance, squared_norm, token_cosine
 from raptor.evaluation.token_means import TokenMeans, at_least_single, layer_estimates
 from raptor.runtime.device import doubled
@@ -38,12 +42,13 @@ from raptor.runtime.device import doubled
 Observe = Callable[[Batch | Tensor, int, Tensor, Tensor], None]
 
 MIN_IMAGES = 2
-CENTRE_IMAGES = 64  # first images, about whose mean squares are summed
+CLIP = 5.0  # robust spreads at which features are clipped
 SHUFFLED = "pearson2_shuffled"
 UPDATES = "update_r2"
 # Measures of the form 1 - sum / sum: what is summed in the numerator and in the denominator.
 RATIOS = {
     "r2": ("error", "variance"),
+    "robust_r2": ("robust_error", "robust_variance"),
     "r2_identity": ("phase_change", "variance"),
     "skill": ("error", "change"),
     "phase_skill": ("error", "phase_change"),
@@ -60,14 +65,22 @@ class _Layer:
         Positions of the token groups.
     centre
         A fixed point near the mean: sums of squares about it do not cancel.
+    spread
+        Robust spread of each feature.
     before
         The layer before; None for layer 0.
     """
 
-    def __init__(self, slices: dict[str, slice], centre: Float[Tensor, "tokens width"], before: _Layer | None):
+    def __init__(
+        self,
+        slices: dict[str, slice],
+        centre: Float[Tensor, "tokens width"],
+        spread: Float[Tensor, " width"],
+        before: _Layer | None,
+    ):
         self.means, self.shuffled = TokenMeans(slices), TokenMeans(slices)
-        self.slices, self.centre, self.before = slices, centre, before
-        self.offset = torch.zeros_like(doubled(centre))
+        self.slices, self.centre, self.spread, self.before = slices, centre, spread, before
+        self.offset, self.robust_offset = (torch.zeros_like(doubled(centre)) for _ in range(2))
         self.centred: Tensor | None = None  # of the current batch
         self.last: Tensor | None = None  # the last image of the batch before
         self.n = 0
@@ -90,6 +103,9 @@ class _Layer:
         same = states.at_input is states.embedding
         by_token["phase_change"] = by_token["change"] if same else squared_distance(y, states.at_input)
         by_token["squares"] = squared_norm(self.centred)
+        clipped, ours = (self._clipped(one) for one in (self.centred, states.surrogate - self.centre.to(y)))
+        self.robust_offset += doubled(clipped.sum(dim=0))
+        by_token["robust_error"], by_token["robust_squares"] = squared_distance(clipped, ours), squared_norm(clipped)
         if states.one_step is not None:
             # Both updates start from the same state, so their difference is that of the states after the step.
             same = states.one_step is states.surrogate
@@ -100,9 +116,12 @@ class _Layer:
         centred = states.centred_teacher
         earlier = centred[:-1] if self.last is None else torch.cat([self.last, centred[:-1]])
         if len(earlier):
-            ours = states.centred_surrogate[len(y) - len(earlier) :]
-            self.shuffled.add({SHUFFLED: token_cosine(ours, earlier).square()})
+            later = states.centred_surrogate[len(y) - len(earlier) :]
+            self.shuffled.add({SHUFFLED: token_cosine(later, earlier).square()})
         self.last = centred[-1:]
+
+    def _clipped(self, centred: States) -> States:
+        return (centred / self.spread.to(centred)).clamp(-CLIP, CLIP)
 
     def estimates(self, group: str, draws: int, seed: int) -> dict[str, Estimate[float]]:
         """Return every measure of a token group with its interval."""
@@ -112,6 +131,7 @@ class _Layer:
         where = self.slices[group]
         for name, squares, offset in (
             ("variance", "squares", self.offset),
+            ("robust_variance", "robust_squares", self.robust_offset),
             ("update_variance", "update_squares", self.offset - self.before.offset),
         ):
             if squares in sums:
@@ -172,13 +192,13 @@ def trajectory_fidelity(
     phases.check_depth(teacher.depth)
     slices = {**teacher.layout.slices, "all": slice(0, teacher.layout.n_tokens)}
     batches = iter(images)
-    first, centres = _first_mean(teacher, batches)
+    first, centres, spreads = first_images(teacher, batches)
     layers: list[_Layer] = []
-    for centre in centres:
-        layers.append(_Layer(slices, centre, layers[-1] if layers else None))
+    for centre, spread in zip(centres, spreads, strict=True):
+        layers.append(_Layer(slices, centre, spread, layers[-1] if layers else None))
     starts = {span[0] - 1 for span in phases.ranges}
     for batch in chain(first, batches):
-        for layer, y, s, states in _layers(teacher, surrogate, _pixels(batch), starts, updates):
+        for layer, y, s, states in _layers(teacher, surrogate, pixels_of_batch(batch), starts, updates):
             if observe is not None:
                 observe(batch, layer, y, s)
             layers[layer].centre_states(states.teacher)
@@ -209,25 +229,3 @@ def _layers(
         before = y
         if layer and layer in starts:
             at_input = measured[0]
-
-
-def _pixels(batch: Batch | Tensor) -> Tensor:
-    return batch if isinstance(batch, Tensor) else batch.pixels
-
-
-def _first_mean(teacher: DepthFlow, batches: Iterator[Batch | Tensor]) -> tuple[list[Batch | Tensor], list[Tensor]]:
-    """Take the first batches; return them, and the mean states of their images at the layers 0..L.
-
-    The mean is over the same number of images whatever the batch size is: intervals depend on the point that squares
-    are taken about.
-    """
-    taken: list[Batch | Tensor] = []
-    sums: list[Tensor] = []
-    n = 0
-    while n < CENTRE_IMAGES and (batch := next(batches, None)) is not None:
-        taken.append(batch)
-        some = _pixels(batch)[: CENTRE_IMAGES - n]
-        n += len(some)
-        added = [doubled(y).sum(dim=0) for _, y in layers_of(teacher, teacher.embed(some))]
-        sums = [one + other for one, other in zip(sums, added, strict=True)] if sums else added
-    return taken, [total / n for total in sums]

@@ -10,8 +10,8 @@ from raptor.render.charts import GROUP_COLOURS, HEIGHT, WIDTH, Row, chart_of
 
 CAPTION = (
     "How well the surrogate reproduces the teacher's tokens at each layer: R2 (left) and squared correlation (right); "
-    "1 is perfect. Dashed lines are baselines. Left: the teacher's tokens at the start of the phase in place of the "
-    "surrogate's. Right: correlation with the teacher's tokens for another image."
+    "1 is perfect. Dashed lines are baselines: on the left, the teacher's tokens at the start of the phase take "
+    "the place of the surrogate's; on the right, the surrogate is compared with the teacher on another image."
 )
 IDENTITY = "all, identity"  # the teacher's state at the input of each phase, repeated
 SHUFFLED = "all, another image"  # the squared correlation with a token of another image

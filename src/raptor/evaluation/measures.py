@@ -88,6 +88,7 @@ class Measure:
 # In the order of tables. Ratios of sums and the shuffled correlation compare images: `fidelity.py` computes them.
 MEASURES: dict[str, Measure] = {
     "r2": Measure("R2", True, None),
+    "robust_r2": Measure("robust R2", False, None),
     "r2_identity": Measure("R2 of identity", False, None),
     "skill": Measure("skill", True, None),
     "phase_skill": Measure(None, False, None),

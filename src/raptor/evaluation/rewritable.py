@@ -66,8 +66,8 @@ def rewritable_rung(result: FidelityResult, images: int, name: str = "The surrog
         own = format_estimate(same_budget, ".2f")
         budget = (
             f"After a short training ({steps[0]} steps in each of two stages), surrogates of networks without "
-            f"recurrence have skill {nulls}. A surrogate of this model, trained equally long, has {own}. The answer is "
-            f"yes only if that is at least {MARGIN} above the largest of the others."
+            f"recurrence have skill {nulls}. A surrogate of this model, trained equally long, has skill {own}. The "
+            f"answer is yes only if the skill for this model is at least {MARGIN} above that for every other network."
         )
     short = f"whether {blocks} can replace the layers is inconclusive"
     if held:
@@ -75,7 +75,7 @@ def rewritable_rung(result: FidelityResult, images: int, name: str = "The surrog
     elif skill.high < SMALLEST_SKILL:
         short = f"{blocks} are not enough"
     elif held is False:
-        short = f"{blocks} can replace the layers, but this works equally well in networks without recurrence"
+        short = f"{blocks} can replace the layers, but they replace those of control networks equally well"
     source = (
         ""
         if result.nulls_from is None

@@ -139,11 +139,11 @@ def nulls(result: FidelityResult, name: str | None = None) -> Table | None:
         for one in measures
         if one in result.by_layer
     ]
-    rows: list[tuple[Cell, ...]] = [(*before, "the teacher (as given)", "", *found)]
+    rows: list[tuple[Cell, ...]] = [(*before, "the teacher (the surrogate of this report)", "", *found)]
     for null, one in result.nulls.items():
         at = f"nulls/{null}/"
         steps = " + ".join(map(str, one.steps))
-        title = "the teacher" if null == TEACHER else NULL_NAMES.get(null, null)
+        title = "the teacher (a new surrogate)" if null == TEACHER else NULL_NAMES.get(null, null)
         values = [
             Number(getattr(one, key).at("all", -1), ".3f", f"{at}{key}/all/-1", _last_ends(at + key))
             for key in measures

@@ -24,14 +24,14 @@ class InterveneOptions:
     most: Annotated[
         int,
         Option(
-            "Maximum number of random layer changes per experiment: this many within phases, and this many across.",
+            "Maximum number of random trials per experiment: as many replace layers within phases as across phases.",
             min=1,
         ),
     ] = 8
     matrix_images: Annotated[
         int,
         Option(
-            "Number of images for replacing each layer by each other one and for skipping each layer; 0 skips this.",
+            "Number of images on which every layer is replaced by every other layer, and left out; 0 for none.",
             min=0,
         ),
     ] = 64

@@ -92,7 +92,7 @@ def agreement_sentences(agreement: Agreement, phases: Phases) -> list[str]:
     for name, shift in apart.items():
         by_shift.setdefault(shift, []).append(name)
     shifts = [f"{shift} layer{'s' * (shift > 1)} ({', '.join(names)})" for shift, names in sorted(by_shift.items())]
-    return [f"If only one group of tokens is compared, boundaries move by up to {', '.join(shifts)}."]
+    return [f"Boundaries found from some of the tokens alone are shifted by at most {', '.join(shifts)}."]
 
 
 def method_sentences(
@@ -147,6 +147,6 @@ def interchangeable_sentence(found: Interchangeable, images: int) -> str:
         f"{verdict}. On {images} images, every block was applied at the input of every other layer, and its update "
         "(what it adds to the tokens) was compared with that of the layer's own block. Grouping layers by these "
         f"updates gives {found.phases.k} phases, {found.phases}. Within them, the relative error of an update is "
-        f"{found.error.value:.2f} [{found.error.low:.2f}, {found.error.high:.2f}]. No update at all has error 1; "
-        f"{share:.0%} of the pairs of layers have less.{cosine}"
+        f"{found.error.value:.2f} [{found.error.low:.2f}, {found.error.high:.2f}]. Without any block the "
+        f"error is 1; {share:.0%} of the pairs of layers have a smaller one.{cosine}"
     )

@@ -131,11 +131,11 @@ def form(record: Record[Any]) -> Rung | None:
         return None
     shares = result.explained
     text = (
-        f"Similarity, the mean cosine between a token at two layers, {FORMS[result.verdict]}. Of the variance of the "
-        "similarity matrix, a decay that is equally fast at all depths (uniform drift) explains "
-        f"{shares['drift']:.0%}, a decay that is not (non-uniform drift) {shares['paced_drift']:.0%}, and constant "
-        f"similarity within {result.k} phases {shares['blocks']:.0%} ({shares['hybrid']:.0%} if it may also decay "
-        "within each phase). This is evidence neither for nor against recurrence."
+        f"Similarity, the mean cosine between a token at two layers, {FORMS[result.verdict]}. Four models were "
+        f"fitted to it. They explain these shares of its variance: uniform drift, {shares['drift']:.0%}; non-uniform "
+        f"drift, {shares['paced_drift']:.0%}; {result.k} phases of constant similarity, {shares['blocks']:.0%}; "
+        f"{result.k} phases within which similarity decays, {shares['hybrid']:.0%}. In a uniform drift, similarity "
+        "decays equally fast at all depths. This is evidence neither for nor against recurrence."
     )
     return Rung("form", None, Estimate(max(shares.values()), math.nan, math.nan, result.n), None, text)
 

@@ -36,7 +36,8 @@ def norms(evidence: Evidence) -> Finding:
 
 
 @rule(
-    "s-shape", "the cosine of a token with itself at the last layer rises in an S-shape", figure="convergence",
+    "s-shape", "the cosine between a token at a layer and the same token at the last layer rises in an S-shape",
+    figure="convergence",
     smallest_effect=0.05, null=ROTATED,
     statistic="share of the rise of gamma in the middle third of depth minus the larger share of the other two thirds, "
     "in the group where that is smallest",
