@@ -33,7 +33,7 @@ class LoadOptions:
         str | None, Option("Column with the labels, if --data is parquet files or a dataset id.")
     ] = None
     allow_damaged: Annotated[
-        bool, Option("Skip all damaged images. Without it, more than 1% of damaged images is an error.",
+        bool, Option("Skip all damaged images. By default it is an error if more than 1% of the images are damaged.",
                      flags=("--allow-damaged",))
     ] = False  # fmt: skip
 

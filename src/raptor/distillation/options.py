@@ -79,13 +79,13 @@ class DistillOptions:
     ] = 0
     crop: Annotated[
         float | None,
-        Option("Train on random crops and mirrored images: the smallest share of an image that a crop shows; 1 for "
-               "whole images. The recipe's by default.", min=0.01, max=1),
+        Option("Smallest share of an image that random crops show; training also mirrors images. 1 trains on whole "
+               "images. The recipe's by default.", min=0.01, max=1),
     ] = None  # fmt: skip
     window: Annotated[
         float | None,
-        Option("Train on a random window of patches, which is faster: its side as a share of the image's side; 1 for "
-               "all patches. The recipe's by default.", min=0.01, max=1),
+        Option("Side of the random window of patches that training sees, as a share of the image's side. Smaller is "
+               "faster; 1 trains on all patches. The recipe's by default.", min=0.01, max=1),
     ] = None  # fmt: skip
     untied: Annotated[
         bool,

@@ -33,7 +33,8 @@ def dynamics_command(
     phases: Annotated[
         str | int,
         Option(
-            "Number of layers in each phase, such as 7-3-2. auto finds them, or uses those of a surrogate.",
+            "Number of layers in each phase, such as 7-3-2. auto uses the phases of MODEL if it is a surrogate, and "
+            "finds phases otherwise.",
             parse=_as_typed,
         ),
     ] = "auto",

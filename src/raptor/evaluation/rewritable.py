@@ -67,7 +67,7 @@ def rewritable_rung(result: FidelityResult, images: int, name: str = "The surrog
         budget = (
             f"After a short training ({steps[0]} steps in each of two stages), surrogates of networks without "
             f"recurrence have skill {nulls}. A surrogate of this model, trained equally long, has skill {own}. The "
-            f"answer is yes only if the skill for this model is at least {MARGIN} above that for every other network."
+            f"answer is yes only if this last number is at least {MARGIN} above all the others."
         )
     short = f"whether {blocks} can replace the layers is inconclusive"
     if held:
@@ -75,11 +75,11 @@ def rewritable_rung(result: FidelityResult, images: int, name: str = "The surrog
     elif skill.high < SMALLEST_SKILL:
         short = f"{blocks} are not enough"
     elif held is False:
-        short = f"{blocks} can replace the layers, but they replace those of control networks equally well"
+        short = f"{blocks} can replace the layers, but {blocks} can also replace those of a control network"
     source = (
         ""
         if result.nulls_from is None
-        else f" The numbers of the short training come with raptor; they were measured with `{result.nulls_from}`."
+        else f" The short trainings were not repeated now; their results were stored by `{result.nulls_from}`."
     )
     return Rung("rewritable", held, same_budget, null.value, f"{said} {budget}{source}", short=short)
 

@@ -24,14 +24,14 @@ class InterveneOptions:
     most: Annotated[
         int,
         Option(
-            "Maximum number of random trials per experiment: as many replace layers within phases as across phases.",
+            "Random trials of each experiment: at most this many within phases, and at most this many across phases.",
             min=1,
         ),
     ] = 8
     matrix_images: Annotated[
         int,
         Option(
-            "Number of images on which every layer is replaced by every other layer, and left out; 0 for none.",
+            "Number of images for two tests: replace every layer by every other, and skip every layer. 0 omits both.",
             min=0,
         ),
     ] = 64

@@ -131,11 +131,8 @@ def form(record: Record[Any]) -> Rung | None:
         return None
     shares = result.explained
     text = (
-        f"Similarity, the mean cosine between a token at two layers, {FORMS[result.verdict]}. Four models were "
-        f"fitted to it. They explain these shares of its variance: uniform drift, {shares['drift']:.0%}; non-uniform "
-        f"drift, {shares['paced_drift']:.0%}; {result.k} phases of constant similarity, {shares['blocks']:.0%}; "
-        f"{result.k} phases within which similarity decays, {shares['hybrid']:.0%}. In a uniform drift, similarity "
-        "decays equally fast at all depths. This is evidence neither for nor against recurrence."
+        f"Similarity, the mean cosine between a token at two layers, {FORMS[result.verdict]}. The form of the "
+        "similarity is evidence neither for nor against recurrence."
     )
     return Rung("form", None, Estimate(max(shares.values()), math.nan, math.nan, result.n), None, text)
 

@@ -125,14 +125,14 @@ def steady(evidence: Evidence) -> Finding:
         else "the phases may come from the same tokens, which makes the test circular"
     )
     text = (
-        f"phases explain {found.explained:.0%} of the variance of speed over steps, other partitions into as many "
-        f"phases {found.expected:.0%} on average ({source})"
+        f"phases explain {found.explained:.0%} of the variance of speed over steps; other partitions into as many "
+        f"phases explain {found.expected:.0%} on average"
     )
     effect = bootstrapped(value, draws - found.expected, evidence.n)
     if not found.guarded or evidence.rotation_measured["phases"].isnan().any():
-        return Finding(text, effect, 0.0, None, None, found.upper - found.expected)
+        return Finding(f"{text}; {source}", effect, 0.0, None, None, found.upper - found.expected)
     # Beyond both nulls: the larger p-value counts.
     drift, p, least = evidence.rotation_p("phases")
     upper = max(found.upper, float(evidence.rotation_draws["phases"].quantile(0.95)))
-    text += f"; for updates in random directions, phases explain {drift:.0%}"
+    text += f"; for updates in random directions, phases explain {drift:.0%}; {source}"
     return Finding(text, effect, 0.0, max(p, found.p), max(least, found.smallest), upper - found.expected)
