@@ -176,7 +176,7 @@ def test_two_steps_from_end_to_end(trained):
     assert json.loads(to_json(again)) == plain
     table = nulls_table(result, "a")
     assert [str(row[1]) for row in table.rows] == [
-        "the teacher (the surrogate of this report)",
+        "the teacher, full training",
         *(NULL_NAMES[name] for name in NULLS),
     ]
     assert 'data-key="nulls/shuffled/skill_ci/all/1/-1"' in table.html()

@@ -114,12 +114,13 @@ def how_judged(record: Record[DynamicsResult]) -> list[str]:
         "The direction of a token is the token divided by its norm. Step l leads from layer l to layer l + 1. In "
         "this section, the update of a step is the change of a token's direction, and its speed is the angle between "
         "the old and the new direction.",
-        "The table at the end of this section tests the claims of the paper. The effect is a number that is larger the "
-        "better a claim is supported, with its interval over images. A claim holds if the whole interval is at or "
-        "above the threshold, the smallest effect of interest. It does not hold if the whole interval is below the "
-        "threshold; otherwise it is inconclusive. The null is the effect expected without the claimed phenomenon, for "
-        "example with updates in random directions; p is the probability of an effect at least as large under the "
-        "null, corrected for the number of claims. docs/claims.md defines effect, threshold and null of each claim.",
+        "The table at the end of this section tests the claims of the paper. The effect measures how strongly the "
+        "data support a claim; it has an interval over images. A claim holds if the whole interval is at or above "
+        "the threshold, the smallest effect of interest. It does not hold if the whole interval is below the "
+        "threshold; otherwise it is inconclusive. The null is the effect expected without the claimed phenomenon, "
+        "for example with updates in random directions; p is the probability of an effect at least as large under "
+        "the null, corrected for the number of claims. A claim can hold and yet not be significantly above its "
+        "null. docs/claims.md defines effect, threshold and null of each claim.",
     ]
 
 

@@ -28,8 +28,8 @@ HOW_MEASURED = (
     "All values are for held-out images. R2 is the share of the variance of the teacher's tokens over images that the "
     "surrogate reproduces. Skill is 1 - e / e0, where e is the squared error of the surrogate and e0 that of a model "
     "which leaves the embedding unchanged. Accuracy recovered is the surrogate's top-1 accuracy divided by the "
-    "teacher's. The bits to store the blocks are for the lowest precision that raises the error at the last layer by "
-    "at most 1%."
+    "teacher's. To count the bits that store the blocks, weights are rounded as far as the error at the last layer "
+    "grows by at most 1%."
 )
 # Networks of `NULLS`, as tables name them.
 NULL_NAMES = {
@@ -139,11 +139,11 @@ def nulls(result: FidelityResult, name: str | None = None) -> Table | None:
         for one in measures
         if one in result.by_layer
     ]
-    rows: list[tuple[Cell, ...]] = [(*before, "the teacher (the surrogate of this report)", "", *found)]
+    rows: list[tuple[Cell, ...]] = [(*before, "the teacher, full training", "", *found)]
     for null, one in result.nulls.items():
         at = f"nulls/{null}/"
         steps = " + ".join(map(str, one.steps))
-        title = "the teacher (a new surrogate)" if null == TEACHER else NULL_NAMES.get(null, null)
+        title = "the teacher, short training" if null == TEACHER else NULL_NAMES.get(null, null)
         values = [
             Number(getattr(one, key).at("all", -1), ".3f", f"{at}{key}/all/-1", _last_ends(at + key))
             for key in measures

@@ -31,7 +31,8 @@ class InterveneOptions:
     matrix_images: Annotated[
         int,
         Option(
-            "Number of images for two tests: replace every layer by every other, and skip every layer. 0 omits both.",
+            "Number of images for two tests: one layer is replaced by one other, for all pairs; one layer is skipped, "
+            "for all layers. 0 omits both.",
             min=0,
         ),
     ] = 64

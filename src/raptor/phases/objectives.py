@@ -95,7 +95,7 @@ def weighted(sums: Array, lengths: Array) -> Array:
 
 @objective(
     "mean",
-    "the same without weights, as the paper's formula is printed",
+    "the same without weights, which is the formula that the paper prints",
     _mean_over_phases,
 )
 def mean(sums: Array, lengths: Array) -> Array:

@@ -88,8 +88,8 @@ def agreement_sentences(agreement: Agreement, phases: Phases) -> list[str]:
     apart = {name: shift for name, shift in agreement.largest_shift.items() if shift}
     if not apart:
         return [f"Each group of tokens alone (cls, registers, patches) gives the same boundaries as {phases}."]
-    shifts = [f"{name}, {shift} layer{'s' * (shift != 1)}" for name, shift in agreement.largest_shift.items()]
-    return [f"Largest shift of a boundary if only these tokens are compared: {'; '.join(shifts)}."]
+    shifts = [f"{shift} layer{'s' * (shift != 1)} for {name}" for name, shift in agreement.largest_shift.items()]
+    return [f"Boundaries found from one kind of token alone differ from {phases} by at most {', '.join(shifts)}."]
 
 
 def method_sentences(
@@ -142,8 +142,9 @@ def interchangeable_sentence(found: Interchangeable, images: int) -> str:
     share = found.better_than_nothing["within"]
     return (
         f"{verdict}. On {images} images, every block was applied at the input of every other layer, and its update "
-        "(what it adds to the tokens) was compared with that of the layer's own block. Grouping layers by these "
-        f"updates gives {found.phases.k} phases, {found.phases}. Within them, the relative error of an update is "
+        "(what it adds to the tokens) was compared with that of the layer's own block. The number of phases "
+        f"that fits these updates best is {found.phases.k} ({found.phases}). Within them, the relative error of an "
+        "update is "
         f"{found.error.value:.2f} [{found.error.low:.2f}, {found.error.high:.2f}]. If the block is left "
         f"out, the error is 1. Of the pairs of layers, {share:.0%} have an error below 1.{cosine}"
     )

@@ -111,7 +111,7 @@ def answer(record: Record[Any]) -> list[Sentence]:
     said: list[Cell] = []
     if record.about.get("data"):
         said += ["Model: ", Number(record.about.get("model"), "", "model"), ", ",
-                 Number(record.layers, "", "layers"), " layers. Measured on ",
+                 Number(record.layers, "", "layers"), " layers. Phases were found on ",
                  Number(record.images, ",", "images"), " images of ", Number(record.about["data"], "", "data"),
                  ". "]  # fmt: skip
     said += ["The best partition into ", Number(result.k, "", "k"), " phases is ",

@@ -111,7 +111,7 @@ class Rung:
 RUNGS = {
     "form": "How does the similarity of tokens change along depth?",
     "interchangeable": "Are the layers of a phase interchangeable?",
-    "rewritable": "Can a few weight-tied blocks replace the layers better than those of a control network?",
+    "rewritable": "Are the layers easier to replace by a few weight-tied blocks than those of a control network?",
     "same_system": "Does the surrogate have the same dynamics as the model?",
 }
 EVIDENCE: list[tuple[str, Callable[[Record[Any]], Rung | None]]] = []
