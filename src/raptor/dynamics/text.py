@@ -157,8 +157,8 @@ def same_dynamics(record: Record[DynamicsResult]) -> Rung | None:
     pair, found = min(systems.items(), key=lambda item: item[1].distance.value)
     first, _, second = pair.partition(" | ")
     text = (
-        f"One linear map was fitted to {first} and one to {second}; each predicts the tokens of every layer from those "
-        "of the layer before (dynamic mode decomposition, DMD). The relative distance of the two maps, up to a "
+        f"One linear map was fitted to {first} and one to {second}; each predicts the mean token of every layer from "
+        "that of the layer before (dynamic mode decomposition, DMD). The relative distance of the two maps, up to a "
         f"rotation, is {format_estimate(found.distance, '.2f')} (0 means equal; n = {record.images} images)."
     )
     if found.null is not None:

@@ -65,9 +65,9 @@ def rewritable_rung(result: FidelityResult, images: int, name: str = "The surrog
     if TEACHER in result.nulls:
         own = format_estimate(same_budget, ".2f")
         budget = (
-            f"After a short training ({steps[0]} steps in each of two stages), surrogates of networks without "
-            f"recurrence have skill {nulls}. A surrogate of this model, trained equally long, has skill {own}. The "
-            f"answer is yes only if this last number is at least {MARGIN} above all the others."
+            f"After a short training ({steps[0]} steps in each of two stages), surrogates of control networks have "
+            f"skill {nulls}. A surrogate of this model, trained equally long, has skill {own}. The "
+            f"answer is yes only if the skill of the last one is at least {MARGIN} above that of every control."
         )
     short = f"whether {blocks} can replace the layers is inconclusive"
     if held:

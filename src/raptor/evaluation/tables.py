@@ -28,8 +28,8 @@ HOW_MEASURED = (
     "All values are for held-out images. R2 is the share of the variance of the teacher's tokens over images that the "
     "surrogate reproduces. Skill is 1 - e / e0, where e is the squared error of the surrogate and e0 that of a model "
     "which leaves the embedding unchanged. Accuracy recovered is the surrogate's top-1 accuracy divided by the "
-    "teacher's. To count the bits that store the blocks, weights are rounded as far as the error at the last layer "
-    "grows by at most 1%."
+    "teacher's. The bits that store the blocks are counted at the lowest precision that increases the error at the "
+    "last layer by at most 1%."
 )
 # Networks of `NULLS`, as tables name them.
 NULL_NAMES = {
@@ -148,7 +148,7 @@ def nulls(result: FidelityResult, name: str | None = None) -> Table | None:
             Number(getattr(one, key).at("all", -1), ".3f", f"{at}{key}/all/-1", _last_ends(at + key))
             for key in measures
         ]
-        rows.append((*before, title, steps, *values))
+        rows.append((*(() if name is None else ("newly trained",)), title, steps, *values))
     n = max(one.n for one in result.nulls.values())
     columns = (*(() if name is None else ("surrogate",)), "trained to reproduce", "training steps", *measures.values())
     before_now = "" if result.nulls_from is None else f"; measured with {result.nulls_from}"

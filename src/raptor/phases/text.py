@@ -112,8 +112,8 @@ def answer(record: Record[Any]) -> list[Sentence]:
     if record.about.get("data"):
         said += ["Model: ", Number(record.about.get("model"), "", "model"), ", ",
                  Number(record.layers, "", "layers"), " layers. Phases were found on ",
-                 Number(record.images, ",", "images"), " images of ", Number(record.about["data"], "", "data"),
-                 ". "]  # fmt: skip
+                 Number(record.images, ",", "images"), " images (data: ", Number(record.about["data"], "", "data"),
+                 "). "]  # fmt: skip
     said += ["The best partition into ", Number(result.k, "", "k"), " phases is ",
              Number(str(result.phases), "", "phases")]  # fmt: skip
     if result.bootstrap is not None and result.boundaries:

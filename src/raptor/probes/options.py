@@ -64,8 +64,12 @@ class ProbeOptions:
     epochs: Epochs = None
     batch_size: int | None = None
     layer: Annotated[int | None, Option("Layer to probe; 0 is the embedding. Default: the last.", min=0)] = None
-    cache: Annotated[Path | None, Option("Directory for caching the features of the training images (float16).")] = None
-    live: Annotated[bool, Option("Cache no features: run the model again in every epoch.", flags=("--live",))] = False
+    cache: Annotated[
+        Path | None, Option("Directory that keeps the features of the training images for later runs (float16).")
+    ] = None
+    live: Annotated[
+        bool, Option("Run the model again in every epoch. By default, features are computed once.", flags=("--live",))
+    ] = False
 
     def __post_init__(self) -> None:
         lrs = (1.0,) if self.lrs is None else self.lrs

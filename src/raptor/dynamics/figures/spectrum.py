@@ -18,9 +18,9 @@ PANEL = 260  # pixels
     "dynamics",
     "dmd",
     "dynamics",
-    "Dynamic mode decomposition (DMD): one linear map predicts the mean token of each layer from that of the layer "
-    "before. Left: its eigenvalues; modes inside the unit circle decay with depth, modes on it persist. Right: "
-    "singular values of the tokens that it is fitted to.",
+    "Dynamic mode decomposition (DMD): for each group of tokens, one linear map predicts the mean token of each "
+    "layer from that of the layer before. Left: its eigenvalues; modes inside the unit circle decay with depth, "
+    "modes on it persist. Right: singular values of the tokens that it is fitted to.",
     "appendix D",
 )
 def dmd(result: DynamicsResult, name: str) -> Figure:
