@@ -66,8 +66,8 @@ def rewritable_rung(result: FidelityResult, images: int, name: str = "The surrog
         own = format_estimate(same_budget, ".2f")
         budget = (
             f"After a short training ({steps[0]} steps in each of two stages), surrogates of control networks have "
-            f"skill {nulls}. A surrogate of this model, trained equally long, has skill {own}. The "
-            f"answer is yes only if the skill of the last one is at least {MARGIN} above that of every control."
+            f"skill {nulls}. A surrogate of this model, trained equally long, has skill {own}. "
+            f"The answer is yes only if {same_budget.value:.2f} is at least {MARGIN} above that of every control."
         )
     short = f"whether {blocks} can replace the layers is inconclusive"
     if held:
