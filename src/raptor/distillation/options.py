@@ -89,7 +89,9 @@ class DistillOptions:
     ] = None  # fmt: skip
     untied: Annotated[
         bool,
-        Option("Control experiment: apply each of the k blocks only once.", flags=("--untied",)),
+        Option(
+            "Control experiment: apply each block only once, which makes a network of k layers.", flags=("--untied",)
+        ),
     ] = False
     precision: Annotated[
         str,

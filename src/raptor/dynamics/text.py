@@ -157,9 +157,9 @@ def same_dynamics(record: Record[DynamicsResult]) -> Rung | None:
     pair, found = min(systems.items(), key=lambda item: item[1].distance.value)
     first, _, second = pair.partition(" | ")
     text = (
-        f"One linear map was fitted to {first} and one to {second}; each predicts the mean token of every layer from "
-        "that of the layer before (dynamic mode decomposition, DMD). The relative distance of the two maps, up to a "
-        f"rotation, is {format_estimate(found.distance, '.2f')} (0 means equal; n = {record.images} images)."
+        f"For each group of tokens, linear maps were fitted to {first} and to {second}; they predict the mean token of "
+        "every layer from that of the layer before (dynamic mode decomposition, DMD). The relative distance of the two "
+        f"maps, up to a rotation, is {format_estimate(found.distance, '.2f')} (0 means equal; n = {record.images} images)."
     )
     if found.null is not None:
         text += (

@@ -31,8 +31,8 @@ class InterveneOptions:
     matrix_images: Annotated[
         int,
         Option(
-            "Number of images for two tests: one layer is replaced by one other, for all pairs; one layer is skipped, "
-            "for all layers. 0 omits both.",
+            "Number of images on which single layers are replaced, interchanged and skipped, in all possible ways; 0 "
+            "omits this.",
             min=0,
         ),
     ] = 64

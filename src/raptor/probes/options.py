@@ -116,7 +116,7 @@ class Table1Options:
     k: Annotated[
         Sequence[int] | None,
         Option(
-            ("Numbers of blocks, such as 2,3,4: one surrogate each. Default: those of --surrogates, or else 2,3."),
+            ("Numbers of blocks, such as 2,3,4: one surrogate is trained for each. Without --surrogates: 2,3."),
             parse=parse_counts,
         ),
     ] = None
