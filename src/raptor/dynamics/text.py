@@ -158,7 +158,7 @@ def same_dynamics(record: Record[DynamicsResult]) -> Rung | None:
     first, _, second = pair.partition(" | ")
     text = (
         f"For each group of tokens, linear maps were fitted to {first} and to {second}; they predict the mean token of "
-        "every layer from that of the layer before (dynamic mode decomposition, DMD). The relative distance of the two "
+        "every layer from that of the layer before (dynamic mode decomposition, DMD). The relative distance of the "
         f"maps, up to a rotation, is {format_estimate(found.distance, '.2f')} (0 means equal; n = {record.images} images)."
     )
     if found.null is not None:
