@@ -17,6 +17,8 @@ from raptor.runtime.rundir import Record
 def show_dynamics(record: Record[DynamicsResult]) -> Iterator[Part]:
     """Yield, for each token group, its curves and its linear map; then the paper's claims and the distances."""
     result = record.result
+    if result.outliers is not None:
+        yield str(result.outliers)
     for group, dmd in result.dmd.items():
         yield by_layer(result, group, record.images)
         walk = dmd.random_walk
@@ -105,6 +107,12 @@ def page_claims(record: Record[DynamicsResult]) -> Table:
     table = claims(record.result)
     rows = tuple((*row, one.evidence) for row, one in zip(table.rows, record.result.claims, strict=True))
     return Table(table.title, (*table.columns, "evidence"), rows)
+
+
+@page_sentences("dynamics", "dynamics")
+def outliers(record: Record[DynamicsResult]) -> list[str]:
+    """Return which patches are a token group of their own."""
+    return [] if record.result.outliers is None else [str(record.result.outliers)]
 
 
 @page_sentences("dynamics", "dynamics")

@@ -34,6 +34,14 @@ Weights = Annotated[
     Path | None, Option("File with the model's weights: .safetensors, or .pth that holds only tensors.")
 ]
 Head = Annotated[Path | None, Option("File with the weight and bias of a linear classifier for the model.")]
+TOGETHER, SEPARATE = "together", "separate"
+Outliers = Annotated[
+    str,
+    Option(
+        "Patches with massive activations: together (with all other patches) or separate (a token group of their own, "
+        "outlier)."
+    ),
+]
 EvalData = Annotated[str | None, Option("Images to evaluate on; the held-out split of --data by default.")]
 
 
@@ -116,6 +124,12 @@ class RunOptions:
 
         if (note := varies(resolve_device(self.device))) is not None:
             self.announce(f"note: {note}")
+
+
+def check_outliers(value: str) -> None:
+    """Raise an OptionError if a value of `--outliers` is unknown."""
+    if value not in (TOGETHER, SEPARATE):
+        raise OptionError(f"outliers are measured {TOGETHER} or {SEPARATE}, not {value!r}")
 
 
 def screen(**options: Any) -> Console:
