@@ -24,6 +24,7 @@ from raptor.inspection.separate import separation
 from raptor.models.load import load_model
 from raptor.models.surrogate import build_surrogate
 from raptor.models.vit import ViT, ViTConfig
+from raptor.render.tables import Table
 from raptor.runtime.rundir import Run
 
 PHASES = Phases((3, 3))
@@ -109,7 +110,7 @@ def test_accuracy_and_cost_do_not_change(surrogate, images, monkeypatch):
         record = run.record(separate, images=12, layers=4, about={"surrogate": "a", "data": "scenes"})
     parts = list(show_fidelity(record))
     assert str(separate.outliers) in parts
-    titles = [part.title.split()[0] for part in parts if hasattr(part, "title")]
+    titles = [part.title.split()[0] for part in parts if isinstance(part, Table)]
     assert titles[:3] == ["all", "patch", "outlier"]
     assert outliers(record) == [str(separate.outliers)]
 

@@ -13,8 +13,8 @@ MIXED = WIDTH - 2  # features that move; the last two hold the number of the ima
 class PlantedOutliers(ToyFlow):
     """Every layer turns all tokens; the step to layer 3 adds 500 to one feature of the planted patches.
 
-    They shrink after it, so that layer 3 is the one at which they hold most. Tokens do not interact: without the planted
-    patches, all others are the same.
+    They shrink after it, so that layer 3 is the one at which they hold most. Tokens do not interact: without the
+    planted patches, all others are the same.
 
     Parameters
     ----------
@@ -42,7 +42,8 @@ class PlantedOutliers(ToyFlow):
     def step(self, tokens, layer):
         moved = tokens[..., :MIXED] @ self.turns[layer].to(tokens)
         image, patch = (100 * tokens[..., -2:]).round().long().unbind(dim=-1)
-        planted = self.planted[image, patch][..., None].to(tokens)
+        # Perturbations change the numbers too.
+        planted = self.planted[image.clamp(0, N - 1), patch.clamp(0, PATCHES)][..., None].to(tokens)
         if layer == PLANTED_AT - 1:
             moved = moved + 500 * planted * torch.eye(MIXED)[4].to(tokens)
         if layer >= PLANTED_AT:

@@ -14,7 +14,6 @@ from raptor.core.serialize import to_plain
 from raptor.core.tokens import TokenLayout
 from raptor.dynamics.compare import compare_dynamics
 from raptor.dynamics.curves.registry import RegisteredMeasures
-from raptor.dynamics.figures.updates import ranks  # noqa: F401 (registers figures)
 from raptor.dynamics.measures import StateBatch
 from raptor.dynamics.options import DynamicsOptions
 from raptor.dynamics.result import DynamicsResult
@@ -25,6 +24,7 @@ from raptor.errors import OptionError
 from raptor.inspection.outliers import find_outliers
 from raptor.models.separated import OutlierOrder, SeparatedOutliers
 from raptor.render.charts import draw
+from raptor.render.tables import Table
 from raptor.runtime.rundir import Run
 from vits import family, pixels
 
@@ -88,7 +88,7 @@ def test_the_group_is_shown_and_drawn(measured, tmp_path):
         )
     parts = list(show_dynamics(record))
     assert parts[0] == str(result.outliers)
-    assert [part.title.split(",")[0] for part in parts if hasattr(part, "title")][:4] == [
+    assert [part.title.split(",")[0] for part in parts if isinstance(part, Table)][:4] == [
         "cls", "register", "outlier", "patch",
     ]  # fmt: skip
     assert outliers(record) == [str(result.outliers)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,7 @@ from planted_outliers import PlantedOutliers, numbered, ordinary, patches_of, tw
 from raptor.core.deserialize import from_plain
 from raptor.core.serialize import to_plain
 from raptor.errors import LayoutError, OptionError
+from raptor.inspection.outliers import find_outliers
 from raptor.phases.find import find_phases
 from raptor.phases.options import PhasesOptions
 from raptor.phases.result import PhasesResult
@@ -57,10 +60,6 @@ def test_outliers_can_be_partitioned_and_compared_by_function(flow):
 
 
 def test_fits_report_the_group(monkeypatch):
-    from functools import partial
-
-    from raptor.inspection.outliers import find_outliers
-
     monkeypatch.setattr("raptor.inspection.separate.find_outliers", partial(find_outliers, factor=1.05))
     model, images = raptor.load_model(family("vit").build()), [pixels(32, 32, batch=4, seed=seed) for seed in (0, 1)]
     options = PhasesOptions(outliers="separate", by="fit", min_length=1)
