@@ -43,7 +43,7 @@ class Window:
     @property
     def grid(self) -> tuple[int, int]:
         """Rows and columns of patches in the window."""
-        rows, columns = (max(1, round(self.share * side)) for side in self.layout.grid)
+        rows, columns = (max(1, round(self.share * side)) for side in self.layout.full_grid)
         return rows, columns
 
     @property
@@ -53,7 +53,7 @@ class Window:
 
     def take(self, tokens: Tokens) -> Float[Tensor, "batch some_tokens width"]:
         """Return the tokens of a window; its place is drawn from torch's global generator."""
-        (rows, columns), (all_rows, all_columns) = self.grid, self.layout.grid
+        (rows, columns), (all_rows, all_columns) = self.grid, self.layout.full_grid
         if (rows, columns) == (all_rows, all_columns):
             return tokens
         n, device = len(tokens), tokens.device

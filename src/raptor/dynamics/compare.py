@@ -11,12 +11,14 @@ import numpy as np
 from raptor.core.batches import ImageSource, as_image_set
 from raptor.core.flow import DepthFlow
 from raptor.core.phases import PhasesLike, as_phases
+from raptor.core.tokens import OUTLIER
 from raptor.dynamics.dmd.distance import operator_distance, reduced
 from raptor.dynamics.dmd.same_system import Maps, same_system
 from raptor.dynamics.options import DynamicsOptions
 from raptor.dynamics.result import Against, CurveDistance, DynamicsResult, ModelDynamics
 from raptor.dynamics.survey import measure_model, surrogate_in
 from raptor.errors import OptionError
+from raptor.inspection.separate import separation
 from raptor.models.teachers.teacher import Teacher
 from raptor.phases.options import AUTO
 from raptor.runtime.progress import ProgressLike
@@ -50,10 +52,11 @@ def compare_dynamics(
     options, image_set = options or DynamicsOptions(), as_image_set(images)
     if phases is not None and not isinstance(phases, int) and phases != AUTO:
         phases = as_phases(phases)  # a mistake is one before anything is measured
+    separated = separation(options.outliers, next(iter(flows.values())), image_set)  # the same patches in all models
     models: dict[str, ModelDynamics] = {}
     for name, flow in flows.items():
         own = AUTO if isinstance(phases, int) and surrogate_in(flow) is not None else phases
-        models[name] = measure_model(flow, image_set, own, options, progress, name)
+        models[name] = measure_model(flow, image_set, own, options, progress, name, separated)
     first, *others = models
     against = None
     if others:
@@ -74,8 +77,8 @@ def compare_dynamics(
 
 
 def _maps(model: ModelDynamics) -> Maps:
-    """Return the linear maps of a model by token group; result.json does not have them."""
-    return {group: dmd.maps for group, dmd in model.dmd.items() if dmd.maps}
+    """Return the linear maps of a model by token group, without outliers; result.json does not have them."""
+    return {group: dmd.maps for group, dmd in model.dmd.items() if dmd.maps and group != OUTLIER}
 
 
 def check_comparable(flows: Mapping[str, DepthFlow]) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from raptor.core.options import Option
+from raptor.runtime.options import TOGETHER, Outliers, check_outliers
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class DynamicsOptions:
         Number of pairs of images whose states are mixed.
     coupling_images
         Number of images whose Jacobians are compared between layers; 0 leaves them out.
+    outliers
+        `together` or `separate`: whether patches with massive activations are a token group of their own, `outlier`.
     seed
         Seed of perturbations and of the bootstrap over images.
     """
@@ -38,4 +41,8 @@ class DynamicsOptions:
         int,
         Option("Number of images for comparing the Jacobians of different layers; 0 skips this.", min=0),
     ] = 2
+    outliers: Outliers = TOGETHER
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_outliers(self.outliers)

@@ -21,6 +21,7 @@ from raptor.dynamics.paths import Paths
 from raptor.dynamics.perturbations.mixing import Mixing
 from raptor.dynamics.perturbations.sensitivity import Correction, Sensitivity
 from raptor.dynamics.stationarity import Stationarity
+from raptor.inspection.separate import OutlierGroup
 from raptor.render.notebook import HtmlRepr
 
 
@@ -122,6 +123,8 @@ class ModelDynamics:
         The last step repeated beyond the last layer; None where it was not measured.
     claims
         The claims of the paper, and whether each holds for this model.
+    outliers
+        Which patches are the token group `outlier`; None where outliers are not separate.
     n, seed
         Number of images, and the seed of everything random. Not in result.json, whose envelope has both.
     """
@@ -143,6 +146,7 @@ class ModelDynamics:
     lyapunov: LyapunovResult | None
     beyond: FixedPointResult | None = key(None, omit_none=True)
     claims: list[Claim] = field(default_factory=list)
+    outliers: OutlierGroup | None = key(None, omit_none=True)
     n: int = key(0, skip=True)
     seed: int = key(0, skip=True)
 

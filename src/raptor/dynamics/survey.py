@@ -22,6 +22,7 @@ from raptor.dynamics.options import DynamicsOptions
 from raptor.dynamics.perturbations.mixing import mix, pairs_of
 from raptor.dynamics.perturbations.perturb import perturb
 from raptor.dynamics.result import DynamicsResult, ModelDynamics
+from raptor.inspection.separate import Separation, separation
 from raptor.models.surrogate import Surrogate
 from raptor.models.teachers.teacher import Teacher
 from raptor.phases.options import AUTO
@@ -56,7 +57,9 @@ def measure_dynamics(
         Whether to show progress: a bar in a terminal or a notebook, lines in a log. Or a function, called with a
         `ProgressState`.
     """
-    return DynamicsResult.of(measure_model(flow, images, phases, options or DynamicsOptions(), progress))
+    options = options or DynamicsOptions()
+    separated = separation(options.outliers, flow, images)
+    return DynamicsResult.of(measure_model(flow, images, phases, options, progress, separated=separated))
 
 
 def measure_model(
@@ -66,12 +69,25 @@ def measure_model(
     options: DynamicsOptions,
     progress: ProgressLike = False,
     name: str = "",
+    separated: Separation | None = None,
 ) -> ModelDynamics:
-    """Measure one model; the parameters are those of `measure_dynamics`, and a name for progress."""
+    """Measure one model.
+
+    Parameters
+    ----------
+    flow, images, phases, options, progress
+        As in `measure_dynamics`.
+    name
+        Name of the model, for progress.
+    separated
+        Outliers as a token group of their own; None leaves them with other patches.
+    """
     shown, suffix, seed, surrogate = Progress.of(progress), f" of {name}" * bool(name), options.seed, surrogate_in(flow)
     image_set = as_image_set(tracked(images, f"dynamics{suffix}", shown))
     fit_images, _ = split = image_set.fit_eval_split()
     given = surrogate.phases if surrogate and phases == AUTO else phases
+    # Mixtures and Lyapunov exponents are of all tokens, in the order of the model: they use the model itself.
+    model, flow = flow, flow if separated is None else separated.of(flow)
     found_cuts = Cuts(flow, given)
     n_mixed = 2 * options.mixing_pairs
     few, label = _first(fit_images, max(options.perturbation_images, options.lyapunov_images, n_mixed))
@@ -86,8 +102,10 @@ def measure_model(
     pairs = pairs_of(label, len(few[:n_mixed]))
     mixing = None
     if pairs:
-        centres = pooled.means.directions(-1) if label is not None else None
-        mixing = mix(flow, few, shown.track(pairs, len(pairs), f"mixtures{suffix}"), label, centres, seed)
+        # Without cls, mixtures are read from the mean patch, and class means are of patches without outliers.
+        known = label is not None and (separated is None or "cls" in flow.layout.slices)
+        centres = pooled.means.directions(-1) if known else None
+        mixing = mix(model, few, shown.track(pairs, len(pairs), f"mixtures{suffix}"), label, centres, seed)
     lyapunov_images = shown.track(
         few[: options.lyapunov_images].split(1), options.lyapunov_images, f"Lyapunov exponents{suffix}"
     )
@@ -108,9 +126,10 @@ def measure_model(
         mixing=None if mixing is None else mixing.summary(),
         coupling=coupling(flow, few[: options.coupling_images].split(1), own, seed),
         last_layer=evidence.last,
-        lyapunov=None if own is None else lyapunov_exponents(flow, lyapunov_images, own, seed=seed),
+        lyapunov=None if own is None else lyapunov_exponents(model, lyapunov_images, own, seed=seed),
         beyond=iterate_last_step(flow, some, seed=seed) if beyond else None,
         claims=claims_of(evidence),
+        outliers=None if separated is None else separated.group,
         n=curves["speed"].n,
         seed=seed,
     )

@@ -17,6 +17,8 @@ from raptor.runtime.rundir import Record
 def show_dynamics(record: Record[DynamicsResult]) -> Iterator[Part]:
     """Yield, for each token group, its curves and its linear map; then the paper's claims and the distances."""
     result = record.result
+    if result.outliers is not None:
+        yield str(result.outliers)
     for group, dmd in result.dmd.items():
         yield by_layer(result, group, record.images)
         walk = dmd.random_walk
@@ -108,6 +110,12 @@ def page_claims(record: Record[DynamicsResult]) -> Table:
 
 
 @page_sentences("dynamics", "dynamics")
+def outliers(record: Record[DynamicsResult]) -> list[str]:
+    """Return which patches are a token group of their own."""
+    return [] if record.result.outliers is None else [str(record.result.outliers)]
+
+
+@page_sentences("dynamics", "dynamics")
 def how_judged(record: Record[DynamicsResult]) -> list[str]:
     """Return how to read the table of claims."""
     return [
@@ -157,9 +165,10 @@ def same_dynamics(record: Record[DynamicsResult]) -> Rung | None:
     pair, found = min(systems.items(), key=lambda item: item[1].distance.value)
     first, _, second = pair.partition(" | ")
     text = (
-        f"For each group of tokens, linear maps were fitted to {first} and to {second}; they predict the mean token of "
-        "every layer from that of the layer before (dynamic mode decomposition, DMD). The relative distance of the "
-        f"maps, up to a rotation, is {format_estimate(found.distance, '.2f')} (0 means equal; n = {record.images} images)."
+        f"For each group of tokens, linear maps were fitted to {first} and to {second}; they predict the mean token "
+        "of every layer from that of the layer before (dynamic mode decomposition, DMD). The relative distance of the "
+        f"maps, up to a rotation, is {format_estimate(found.distance, '.2f')} (0 means equal; n = {record.images} "
+        "images)."
     )
     if found.null is not None:
         text += (

@@ -6,6 +6,8 @@ import torch
 from torch import nn
 
 from raptor.core.flow import DepthFlow
+from raptor.core.tokens import OUTLIER
+from raptor.models.separated import unseparated
 
 
 @torch.no_grad()
@@ -20,10 +22,11 @@ def last_layers(flow: DepthFlow) -> dict[str, int]:
     flow
         Teacher, surrogate or toy.
     """
+    groups, flow = flow.layout.slices, unseparated(flow)
     teacher = getattr(flow, "teacher", flow)
     added = getattr(getattr(teacher, "parts", None), "linear", None) is not None
     unread = set() if flow.head is None or added else _unread(flow)
-    return {group: flow.depth - (group in unread) for group in flow.layout.slices}
+    return {group: flow.depth - (("patch" if group == OUTLIER else group) in unread) for group in groups}
 
 
 def _unread(flow: DepthFlow) -> set[str]:

@@ -8,6 +8,7 @@ from typing import Annotated
 from raptor.core.accuracy import no_accuracy
 from raptor.core.batches import ImageSource, LoadedImageSet, as_image_set
 from raptor.core.estimate import Estimate, LayerEstimates
+from raptor.core.flow import DepthFlow
 from raptor.core.phases import Phases
 from raptor.core.serialize import Key, key
 from raptor.errors import OptionError
@@ -20,10 +21,11 @@ from raptor.evaluation.cost import (
     description_length,
     runtime_ratio,
 )
-from raptor.evaluation.fidelity import trajectory_fidelity
+from raptor.evaluation.fidelity import Observe, trajectory_fidelity
 from raptor.evaluation.linear import LinearBaselines, linear_baselines, take
 from raptor.evaluation.nulls import NullFidelity, check_disjoint, measure_nulls, recorded_recipe
 from raptor.evaluation.options import FidelityOptions
+from raptor.inspection.separate import OutlierGroup, Separation, separation
 from raptor.models.complexity import count_flops, count_parameters
 from raptor.models.surrogate import Surrogate
 from raptor.render.notebook import HtmlRepr
@@ -64,6 +66,8 @@ class FidelityResult(HtmlRepr):
         Fidelity of the same surrogate trained on null teachers, by their names; None where they were not trained.
     nulls_from
         The command that measured the nulls, if they come with a bundled surrogate.
+    outliers
+        Which patches are the token group `outlier`; None where outliers are not separate.
     """
 
     teacher_top1: Estimate[float] | None
@@ -82,6 +86,7 @@ class FidelityResult(HtmlRepr):
     linear: LinearBaselines | None = key(None, omit_none=True)
     nulls: dict[str, NullFidelity] | None = key(None, omit_none=True)
     nulls_from: str | None = key(None, omit_none=True)
+    outliers: OutlierGroup | None = key(None, omit_none=True)
 
     @property
     def n(self) -> int:
@@ -121,7 +126,7 @@ def fidelity(
     progress
         As in `measure_dynamics`.
     options
-        Linear baselines and null teachers.
+        Linear baselines, null teachers, and whether outliers are a token group of their own.
     train_images
         Images to train on with the null teachers, none of which may be in `images`; only needed with `nulls`.
     """
@@ -134,9 +139,13 @@ def fidelity(
     first = next(iter(images))
     reason = no_accuracy(surrogate, first, images.classes)
     measure = AccuracyMeasure(surrogate) if reason is None else None
+    separated = separation(options.outliers, surrogate.teacher, images)
+    flows: tuple[DepthFlow, DepthFlow] = (surrogate.teacher, surrogate)
+    if separated is not None:
+        flows = separated.of(surrogate.teacher), separated.of(surrogate)
     by_layer = trajectory_fidelity(
-        surrogate.teacher, surrogate, tracked(images, "fidelity", progress), surrogate.phases, seed,
-        observe=None if measure is None else measure.update,
+        *flows, tracked(images, "fidelity", progress), surrogate.phases, seed,
+        observe=None if measure is None else _restored(measure.update, separated),
     )  # fmt: skip
     right = None if measure is None else measure.compute(seed)
     notes = [] if reason is None else [f"no accuracy: {reason}"]
@@ -144,7 +153,7 @@ def fidelity(
     if options.linear_images:
         some = take(images, options.linear_images)
         some = as_image_set(tracked(some, "linear baselines", progress))
-        linear = linear_baselines(surrogate.teacher, surrogate, some, surrogate.phases, reason is None, seed)
+        linear = linear_baselines(*flows, some, surrogate.phases, reason is None, seed)
         notes += _linear_notes(surrogate, linear)
     if options.nulls:
         assert train_images is not None
@@ -168,7 +177,16 @@ def fidelity(
         runtime_rounds=None if runtime_batch_size is None else TIMING_ROUNDS,
         linear=linear,
         nulls=nulls,
+        outliers=None if separated is None else separated.group,
     )
+
+
+def _restored(observe: Observe, separated: Separation | None) -> Observe:
+    """Return an observer of separated tokens that sees them in the order of the model."""
+    if separated is None:
+        return observe
+    order = separated.order
+    return lambda batch, layer, y, s: observe(batch, layer, order.restored(y), order.restored(s))
 
 
 def _linear_notes(surrogate: Surrogate, linear: LinearBaselines | None) -> list[str]:

@@ -7,11 +7,12 @@ from typing import Annotated
 
 from raptor.core.options import Option
 from raptor.errors import OptionError
+from raptor.runtime.options import TOGETHER, Outliers, check_outliers
 
 
 @dataclass(frozen=True)
 class FidelityOptions:
-    """What a surrogate is compared with, besides its teacher.
+    """What a surrogate is compared with, besides its teacher, and by which token groups.
 
     Parameters
     ----------
@@ -23,6 +24,8 @@ class FidelityOptions:
     null_steps
         Optimiser steps per stage for the null teachers, and for the teacher itself; None trains the null teachers for
         as many steps as the surrogate was trained for.
+    outliers
+        `together` or `separate`: whether patches with massive activations are a token group of their own, `outlier`.
     """
 
     linear_images: Annotated[
@@ -49,8 +52,10 @@ class FidelityOptions:
             min=1,
         ),
     ] = None
+    outliers: Outliers = TOGETHER
 
     def __post_init__(self) -> None:
+        check_outliers(self.outliers)
         if self.linear_images < 0:
             raise OptionError(f"linear_images {self.linear_images} must be at least 0")
         if self.null_steps is not None and self.null_steps < 1:

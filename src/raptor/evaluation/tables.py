@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from raptor.core.estimate import Estimate
 from raptor.core.phases import Phases
+from raptor.core.tokens import OUTLIER
 from raptor.evaluation.evaluate import FidelityResult
 from raptor.evaluation.linear import PhaseScores
 from raptor.evaluation.measures import MEASURES
@@ -44,8 +45,8 @@ def shown_measures(result: FidelityResult) -> dict[str, str]:
     return {name: one.title for name, one in MEASURES.items() if one.title is not None and name in result.by_layer}
 
 
-def by_layer(result: FidelityResult, images: int, at: str = "") -> Table:
-    """Return a table with one row per layer: R2 with its interval, and the other measures, over all tokens.
+def by_layer(result: FidelityResult, images: int, at: str = "", group: str = "all") -> Table:
+    """Return a table with one row per layer: R2 with its interval, and the other measures, of a token group.
 
     Parameters
     ----------
@@ -55,23 +56,28 @@ def by_layer(result: FidelityResult, images: int, at: str = "") -> Table:
         Number of images.
     at
         Beginning of the keys in result.json, such as `fidelity/`.
+    group
+        The token group; all tokens by default.
     """
     titles = shown_measures(result)
     rows: list[tuple[Cell, ...]] = []
     for layer in range(1, len(result.by_layer["r2"].mean["all"]) + 1):
         cells = []
         for name in titles:
-            one = result.by_layer[name].at("all", layer - 1)
-            ends = (f"{at}{name}_ci/all/0/{layer - 1}", f"{at}{name}_ci/all/1/{layer - 1}")
-            cells.append(Number(one if name == "r2" else one.value, ".3f", f"{at}{name}/all/{layer - 1}", ends))
+            one = result.by_layer[name].at(group, layer - 1)
+            ends = (f"{at}{name}_ci/{group}/0/{layer - 1}", f"{at}{name}_ci/{group}/1/{layer - 1}")
+            cells.append(Number(one if name == "r2" else one.value, ".3f", f"{at}{name}/{group}/{layer - 1}", ends))
         rows.append((str(layer), *cells))
-    title = f"all tokens [95% interval], n = {images:,} held-out images"
+    title = f"{group} tokens [95% interval], n = {images:,} held-out images"
     return Table(title, ("layer", *titles.values()), tuple(rows), drop_columns=True)
 
 
 def parts(result: FidelityResult, images: int) -> Iterator[Part]:
     """Yield what the terminal shows: the table by layer, accuracy, notes and cost."""
     yield by_layer(result, images)
+    if result.outliers is not None:
+        yield str(result.outliers)
+        yield from (by_layer(result, images, group=group) for group in ("patch", OUTLIER))
     if (sentence := accuracy(result)) is not None:
         yield sentence
     for note in result.notes:

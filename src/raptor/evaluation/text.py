@@ -56,6 +56,12 @@ def nulls(record: Record[FidelityResult]) -> Table | None:
     return tables.nulls(record.result, _name(record))
 
 
+@page_sentences("fidelity", "surrogate")
+def outliers(record: Record[FidelityResult]) -> list[str]:
+    """Return which patches are a token group of their own."""
+    return [] if record.result.outliers is None else [str(record.result.outliers)]
+
+
 @page_sentences("fidelity", "answer")
 def answer(record: Record[FidelityResult]) -> list[Markup]:
     """Return what was found, in a sentence."""

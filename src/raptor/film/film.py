@@ -116,10 +116,10 @@ def depth_film(flows: Mapping[str, DepthFlow], pixels: Float[Tensor, "images 3 h
 def _patches(flow: DepthFlow, pixels: Tensor, most: int) -> Float[Tensor, "images layers rows columns width"]:
     """Return unit directions of patch tokens at all layers, averaged to at most `most` patches per side."""
     layout = flow.layout
-    rows, columns = (min(side, most) for side in layout.grid)
+    rows, columns = (min(side, most) for side in layout.full_grid)
     layers = []
     for _, states in layers_of(flow, flow.embed(pixels)):
-        grid = normalize(states[:, layout.where("patch")].cpu().double(), dim=-1).unflatten(1, layout.grid)
+        grid = normalize(states[:, layout.where("patch")].cpu().double(), dim=-1).unflatten(1, layout.full_grid)
         pooled = adaptive_avg_pool2d(grid.permute(0, 3, 1, 2), (rows, columns)).permute(0, 2, 3, 1)
         layers.append(normalize(pooled, dim=-1))
     return torch.stack(layers, dim=1)

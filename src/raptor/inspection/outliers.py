@@ -10,6 +10,7 @@ all images at that layer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -49,6 +50,8 @@ class OutlierTokens:
         Layer at which they hold most.
     features, share_of_features
         Features with the largest variance at the worst layer, and the share of the variance that each holds.
+    per_image
+        Number of outliers in each image at the worst layer.
     where
         Share of images in which each patch is an outlier at the worst layer, as rows of the grid.
     """
@@ -63,6 +66,7 @@ class OutlierTokens:
     worst_layer: int
     features: list[int]
     share_of_features: list[float]
+    per_image: list[int]
     where: list[list[float]]
 
     @property
@@ -73,6 +77,10 @@ class OutlierTokens:
     def threshold(self, layer: int) -> float:
         """Return the norm above which a patch is an outlier at a layer."""
         return self.factor * self.median_norm[layer]
+
+    def most_per_image(self, share: float) -> int:
+        """Return the least number that a share of the images do not exceed, of outliers at the worst layer."""
+        return sorted(self.per_image)[math.ceil(share * self.n) - 1]
 
 
 @torch.no_grad()
@@ -112,7 +120,8 @@ def find_outliers(flow: DepthFlow, images: ImageSource, factor: float = FACTOR) 
         worst_layer=worst,
         features=top.tolist(),
         share_of_features=held[top].tolist(),
-        where=outlier[worst].double().mean(dim=0).reshape(flow.layout.grid).tolist(),
+        per_image=outlier[worst].sum(dim=1).tolist(),
+        where=outlier[worst].double().mean(dim=0).reshape(flow.layout.full_grid).tolist(),
     )
 
 

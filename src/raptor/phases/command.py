@@ -57,7 +57,8 @@ def phases_command(
         return _of_models(models or [], data, weights, options, loading, run_options)
     given = {"--data": data, "--weights": weights, "--images": run_options.images,
              "--image-column": loading.image_column, "--label-column": loading.label_column,
-             "--group": None if options.group == PhasesOptions.group else options.group}  # fmt: skip
+             "--group": None if options.group == PhasesOptions.group else options.group,
+             "--outliers": None if options.outliers == PhasesOptions.outliers else options.outliers}  # fmt: skip
     if names := [name for name, value in given.items() if value is not None]:
         raise OptionError(f"a matrix has neither images nor token groups: leave out {', '.join(names)}")
     return _of_matrix(matrix, distance, options, run_options)

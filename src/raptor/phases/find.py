@@ -15,6 +15,7 @@ from raptor.core.flow import DepthFlow
 from raptor.core.options import old_keywords
 from raptor.core.trajectory import Trajectory
 from raptor.errors import OptionError
+from raptor.inspection.separate import separation
 from raptor.phases.choose_k import given_k
 from raptor.phases.function.methods import Fit, Function
 from raptor.phases.matrix import as_matrices, check_cosines
@@ -24,6 +25,7 @@ from raptor.phases.partitions import Partitions
 from raptor.phases.result import PhasesResult
 from raptor.phases.similarity import Similarity, check_group, groups_of, layer_similarity
 from raptor.phases.solvers import find_solver
+from raptor.runtime.options import SEPARATE
 from raptor.runtime.progress import ProgressLike
 from raptor.runtime.tracked import tracked
 
@@ -62,15 +64,22 @@ def find_phases(
     find_objective(options.objective)
     find_solver(options.solver)
     _check_method(source, images, options)
-    tracking = None if images is None else tracked(images, "similarity of layers", progress)
-    measured, matrix, binned = _measure(source, tracking, options)
-    found = Partitions(options, measured, matrix, binned)
+    separated, flow = None, source
     if isinstance(source, DepthFlow) and images is not None:
+        separated = separation(options.outliers, source, images)
+        flow = source if separated is None else separated.of(source)
+    tracking = None if images is None else tracked(images, "similarity of layers", progress)
+    measured, matrix, binned = _measure(flow, tracking, options)
+    found = Partitions(options, measured, matrix, binned)
+    if isinstance(source, DepthFlow) and isinstance(flow, DepthFlow) and images is not None:
         if options.images_for(FUNCTION):
-            found.function = Function(source, images, options, progress)
+            found.function = Function(flow, images, options, progress)
         if options.images_for(FIT):
-            found.fit = Fit(source, images, options, seed, progress)
-    return found.result(seed, draws)
+            found.fit = Fit(source, images, options, seed, progress, separated)
+    result = found.result(seed, draws)
+    if separated is None:
+        return result
+    return replace(result, outliers=separated.group, words=[*result.words, str(separated.group)])
 
 
 def _check_method(source: Source, images: ImageSource | None, options: PhasesOptions) -> None:
@@ -79,6 +88,8 @@ def _check_method(source: Source, images: ImageSource | None, options: PhasesOpt
     wanted = [method for method in (FUNCTION, FIT) if options.images_for(method)]
     if wanted and (not isinstance(source, DepthFlow) or images is None):
         raise OptionError(f"finding phases by {wanted[-1]} needs a model and images: a matrix has similarity alone")
+    if options.outliers == SEPARATE and (not isinstance(source, DepthFlow) or images is None):
+        raise OptionError("separate outliers need a model and images")
 
 
 def _measure(

@@ -8,6 +8,7 @@ from typing import Annotated
 from raptor.core.options import Option
 from raptor.errors import OptionError
 from raptor.phases.objectives import OBJECTIVES
+from raptor.runtime.options import TOGETHER, Outliers, check_outliers
 
 AUTO = "auto"
 SIMILARITY, FUNCTION, FIT = "similarity", "function", "fit"
@@ -34,7 +35,8 @@ class PhasesOptions:
     k
         Number of phases; `auto` uses `useful_k`.
     group
-        Tokens whose similarity is partitioned: `all`, `cls`, `patch`, `register` or `cls+mean-patch`.
+        Tokens whose similarity is partitioned: `all`, `cls`, `patch`, `register` or `cls+mean-patch`; with separate
+        outliers, `outlier` too.
     objective
         Name of a registered objective: `weighted`, `mean` or `cut`.
     solver
@@ -47,6 +49,8 @@ class PhasesOptions:
     function_images, fit_images
         Number of images for `function` and for `fit`, which cost more per image than similarity. None measures them
         only where `by` needs them, on 64 and 256 images.
+    outliers
+        `together` or `separate`: whether patches with massive activations are a token group of their own, `outlier`.
     """
 
     k: Annotated[int | str, Option("Number of phases, or auto to let raptor choose it.", parse=parse_k)] = AUTO
@@ -93,6 +97,10 @@ class PhasesOptions:
             min=2,
         ),
     ] = None
+    outliers: Outliers = TOGETHER
+
+    def __post_init__(self) -> None:
+        check_outliers(self.outliers)
 
     def images_for(self, method: str) -> int | None:
         """Return the number of images for `function` or `fit`; None if it is not measured."""

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from raptor.core.phases import Phases
 from raptor.core.serialize import key
+from raptor.inspection.separate import OutlierGroup
 from raptor.phases.form.candidates import Structure
 from raptor.phases.function.interchangeable import Interchangeable
 from raptor.phases.function.methods import FitPhases, FunctionMatrices, MethodPhases
@@ -64,6 +65,8 @@ class PhasesResult(HtmlRepr):
         Functional similarity, and whether layers of a phase can stand in for one another; None by similarity alone.
     fit
         Costs of segments by least squares, and the surrogate that follows without training; None unless by fit.
+    outliers
+        Which patches are the token group `outlier`; None where outliers are not separate.
     matrix
         Similarity of the layers 1..L. This and what follows is not in result.json.
     segmentation
@@ -99,6 +102,7 @@ class PhasesResult(HtmlRepr):
     function: FunctionMatrices | None = key(None, omit_none=True)
     interchangeable: Interchangeable | None = key(None, omit_none=True)
     fit: FitPhases | None = key(None, omit_none=True)
+    outliers: OutlierGroup | None = key(None, omit_none=True)
     matrix: NDArray[Any] | None = key(None, skip=True)
     segmentation: Segmentation | None = key(None, skip=True)
     measured: Similarity | None = key(None, skip=True)

@@ -146,7 +146,7 @@ class Live:
         patch = tokens[:, layout.where("patch")]
         label, mask, depth = (_to(value, tokens.device) for value in (batch.label, batch.mask, batch.depth))
         cls = tokens[:, 0] if layout.n_cls else None
-        spare, grid = batch.spare, patch.unflatten(1, layout.grid)
+        spare, grid = batch.spare, patch.unflatten(1, layout.full_grid)
         return Features(cls, grid, patch.mean(dim=1), own, label, mask, depth, spare=spare)
 
 

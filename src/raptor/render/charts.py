@@ -15,7 +15,7 @@ from raptor.render.registry import figures_of
 from raptor.runtime.rundir import Run
 
 # The palette of Okabe and Ito, which colour-blind readers can distinguish.
-GROUP_COLOURS = {"cls": "#D55E00", "register": "#009E73", "patch": "#0072B2"}
+GROUP_COLOURS = {"cls": "#D55E00", "register": "#009E73", "outlier": "#CC79A7", "patch": "#0072B2"}
 PALETTE = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#0072B2", "#D55E00", "#F0E442")
 WIDTH, HEIGHT = 420, 260
 SPEC = "vl.json"  # suffix of the Vega-Lite specification of a figure

@@ -35,6 +35,14 @@ Data = Annotated[
 ]
 Weights = Annotated[Path | None, Option("File with the model's weights (.safetensors, or .pth with tensors only).")]
 Head = Annotated[Path | None, Option("File with the weight and bias of a linear classifier, for a model without one.")]
+TOGETHER, SEPARATE = "together", "separate"
+Outliers = Annotated[
+    str,
+    Option(
+        "How to measure patches with massive activations: together (with all other patches) or separate (as a token "
+        "group of their own)."
+    ),
+]
 EvalData = Annotated[str | None, Option("Images to evaluate on. Default: the held-out split of --data.")]
 
 
@@ -118,6 +126,12 @@ class RunOptions:
 
         if (note := varies(resolve_device(self.device))) is not None:
             self.announce(f"note: {note}")
+
+
+def check_outliers(value: str) -> None:
+    """Raise an OptionError if a value of `--outliers` is unknown."""
+    if value not in (TOGETHER, SEPARATE):
+        raise OptionError(f"outliers are measured {TOGETHER} or {SEPARATE}, not {value!r}")
 
 
 def screen(**options: Any) -> Console:

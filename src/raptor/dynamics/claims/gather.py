@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import torch
 from torch.nn.functional import normalize
 
 from raptor.core.phases import Phases
+from raptor.core.tokens import OUTLIER
 from raptor.dynamics.angles import angle
 from raptor.dynamics.claims.convergence import trajectory_statistics
 from raptor.dynamics.claims.evidence import Evidence
@@ -25,6 +28,7 @@ from raptor.dynamics.stationarity import between_phases, stationarity_test
 from raptor.phases.options import PhasesOptions
 from raptor.phases.segment import segment
 
+T = TypeVar("T")
 MIN_LENGTH = PhasesOptions().min_length
 ACROSS = {"cls": "patch", "patch": "cls"}  # whose boundaries the speed of a group is tested at
 
@@ -72,17 +76,17 @@ def gather_evidence(
     measured = _statistics(*pooled.rotation.measured, k)
     drawn = [_statistics(*paths, k) for paths in pooled.rotation.draws(seed=seed)]
     return Evidence(
-        norms=by_class[Norms].means,
-        gamma=by_class[Convergence].means,
-        speed=speed.first.means,
-        speed_squares=speed.second.means,
-        coherence=coherence.means,
-        state_coherence=by_class[StateCoherence].means,
+        norms=_judged(by_class[Norms].means),
+        gamma=_judged(by_class[Convergence].means),
+        speed=_judged(speed.first.means),
+        speed_squares=_judged(speed.second.means),
+        coherence=_judged(coherence.means),
+        state_coherence=_judged(by_class[StateCoherence].means),
         last=last,
         coherence_floor=coherence.floor,
         ranks=ranks,
-        modes=pooled.modes,
-        modes_without=pooled.modes_without,
+        modes=_judged(pooled.modes),
+        modes_without=[_judged(modes) for modes in pooled.modes_without],
         rotation_measured=measured,
         rotation_draws={name: torch.cat([torch.atleast_1d(one[name]) for one in drawn]) for name in drawn[0]},
         perturbed=perturbed,
@@ -91,6 +95,11 @@ def gather_evidence(
         stationarity_draws=draws,
         seed=seed,
     )
+
+
+def _judged(by_group: dict[str, T]) -> dict[str, T]:
+    """Leave out outliers: the paper's claims are about cls, registers and patches."""
+    return {group: value for group, value in by_group.items() if group != OUTLIER}
 
 
 def _statistics(tokens: Paths, means: Paths, k: int) -> dict[str, Number]:

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from raptor.core.tokens import OUTLIER
 from raptor.dynamics.measures import StateBatch
 
 IMAGES, TOKENS = 8, 4  # kept: the first images, and tokens of a group that are evenly spaced
@@ -38,6 +39,8 @@ class RotationNull:
         self.n += room
         self.last = batch.last
         for group, where in batch.layout.slices.items():
+            if group == OUTLIER:  # no claim is about outliers
+                continue
             kept = torch.arange(where.start, where.stop)
             kept = kept[torch.linspace(0, len(kept) - 1, min(TOKENS, len(kept))).round().long()]
             tokens = batch.all_gather(torch.stack([states[:, kept] for states in batch.states], dim=1))[:room]

@@ -16,6 +16,7 @@ from raptor.core.flow import DepthFlow
 from raptor.core.phases import Phases
 from raptor.errors import UnsupportedModelError
 from raptor.evaluation.fidelity import trajectory_fidelity
+from raptor.inspection.separate import Separation
 from raptor.models.teachers.teacher import Teacher
 from raptor.phases.choose_k import elbow, most_phases, useful_k
 from raptor.phases.function.fit import fitted_partition, segment_costs
@@ -150,10 +151,20 @@ class Fit:
         As in `Function`.
     seed
         Seed of the tokens that are used.
+    separated
+        Outliers as a token group of their own in the fidelity of the surrogate; None leaves them with other patches.
     """
 
-    def __init__(self, flow: DepthFlow, images: ImageSource, options: PhasesOptions, seed: int, progress: ProgressLike):
-        self.flow, self.options, self.progress = flow, options, progress
+    def __init__(
+        self,
+        flow: DepthFlow,
+        images: ImageSource,
+        options: PhasesOptions,
+        seed: int,
+        progress: ProgressLike,
+        separated: Separation | None = None,
+    ):
+        self.flow, self.options, self.progress, self.separated = flow, options, progress, separated
         self.images = first_images(images, options.images_for(FIT) or 0)
         self.costs = segment_costs(flow, tracked(self.images, "fit of segments", progress), seed)
         most = most_phases(flow.depth, options.min_length)
@@ -173,7 +184,10 @@ class Fit:
             half, other = BatchList(list(self.images)).fit_eval_split()
             try:
                 surrogate = fit_surrogate(self.flow, half, chosen, progress=self.progress)
-                by_layer = trajectory_fidelity(self.flow, surrogate, other, chosen, seed)
+                flows: tuple[DepthFlow, DepthFlow] = (self.flow, surrogate)
+                if self.separated is not None:
+                    flows = self.separated.of(self.flow), self.separated.of(surrogate)
+                by_layer = trajectory_fidelity(*flows, other, chosen, seed)
                 fitted = {name: by_layer[name] for name in FIT_MEASURES}
             except UnsupportedModelError as error:
                 note(f"no surrogate without training: {error}")
