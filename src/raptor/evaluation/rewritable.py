@@ -67,7 +67,8 @@ def rewritable_rung(result: FidelityResult, images: int, name: str = "The surrog
         budget = (
             f"After a short training ({steps[0]} steps in each of two stages), surrogates of control networks have "
             f"skill {nulls}. A surrogate of this model, trained equally long, has skill {own}. "
-            f"The answer is yes only if {same_budget.value:.2f} is at least {MARGIN} above that of every control."
+            f"The answer is yes only if the skill of {same_budget.value:.2f} is at least {MARGIN} above the skill "
+            "of every control network."
         )
     short = f"whether {blocks} can replace the layers is inconclusive"
     if held:

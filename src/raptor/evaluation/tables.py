@@ -160,7 +160,7 @@ def nulls(result: FidelityResult, name: str | None = None) -> Table | None:
     before_now = "" if result.nulls_from is None else f"; measured with {result.nulls_from}"
     title = (
         "Control: surrogates of networks without recurrence, with the same phases; values at the last layer. R2 of the "
-        "last update: the surrogate predicts it from the teacher's tokens one layer before. "
+        "last update: how well the surrogate predicts the last update from the teacher's tokens one layer before. "
         f"n = {n:,} held-out images [95% interval]"
     )
     return Table(title + before_now, columns, tuple(rows))

@@ -116,15 +116,15 @@ class Table1Options:
     k: Annotated[
         Sequence[int] | None,
         Option(
-            ("Numbers of blocks, such as 2,3,4: one surrogate is trained for each. Without --surrogates: 2,3."),
+            ("Numbers of blocks, such as 2,3,4: one surrogate is trained for each. Default without --surrogates: 2,3."),
             parse=parse_counts,
         ),
     ] = None
     surrogates: Annotated[
         list[str] | None,
         Option(
-            "Directories of existing surrogates, separated by commas (repeatable). raptor distills those that --k "
-            "asks for and that are not listed."
+            "Directories of existing surrogates, separated by commas (repeatable). Surrogates with the other "
+            "numbers of blocks in --k are trained."
         ),
     ] = None
     baseline: Annotated[str | None, Option("A smaller model to add to the table.")] = None

@@ -100,8 +100,8 @@ def sensitivity(result: DynamicsResult, name: str) -> Figure:
     "dynamics",
     "The tokens of two images are averaged at a layer, with weights w and 1 - w, and the later layers are applied. The "
     "slope is how fast the output moves from that of one image to that of the other as w passes 1/2. It is 1 for a "
-    "linear map, and larger if the two images lie in different basins of attraction. Dashed: the part of the "
-    "slope that comes from normalising tokens, and not from layers.",
+    "linear map, and larger if the two images lie in different basins of attraction. Dashed: the slope at "
+    "the last layer, after which no layer is applied.",
 )
 def mixing(result: DynamicsResult, name: str) -> Figure | None:
     """Draw the slope at equal shares by the layer at which images are mixed."""

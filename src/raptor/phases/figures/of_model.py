@@ -78,8 +78,7 @@ def residuals(result: PhasesResult, name: str) -> Figure | None:
     "function",
     "depth",
     "Cosine between the update of a layer (row) and the update that the block of another layer (column) makes at the "
-    "same input; 1 for interchangeable layers. Lines: the best partition by this cosine, for a fixed "
-    "number of phases.",
+    "same input; 1 for interchangeable layers. Lines: phases by this cosine.",
 )
 def function(result: PhasesResult, name: str) -> Figure | None:
     """Draw the update cosine with the boundaries that follow from it; None where it was not measured."""
