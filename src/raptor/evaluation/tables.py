@@ -26,11 +26,11 @@ MAPS = {
 
 
 HOW_MEASURED = (
-    "All values are for held-out images. The teacher's tokens vary over images; R2 is the share of this variance that the "
-    "surrogate reproduces. Skill is 1 - e / e0, where e is the squared error of the surrogate and e0 that of a model "
-    "which leaves the embedding unchanged. Accuracy recovered is the surrogate's top-1 accuracy divided by the "
-    "teacher's. The bits that store the blocks are counted at the lowest precision that increases the error at the "
-    "last layer by at most 1%."
+    "All values are for held-out images. The teacher's tokens vary over images; R2 is the share of this variance "
+    "that the surrogate reproduces. Skill is 1 - e / e0, where e is the squared error of the surrogate and e0 that "
+    "of a model which leaves the embedding unchanged. Accuracy recovered is the surrogate's top-1 accuracy divided "
+    "by the teacher's. The bits that store the blocks are counted at the lowest precision that increases the error "
+    "at the last layer by at most 1%."
 )
 # Networks of `NULLS`, as tables name them.
 NULL_NAMES = {
