@@ -123,8 +123,8 @@ class Table1Options:
     surrogates: Annotated[
         list[str] | None,
         Option(
-            "Directories of existing surrogates, separated by commas (repeatable). Surrogates with the other "
-            "numbers of blocks in --k are trained."
+            "Directories of existing surrogates, separated by commas (repeatable). raptor trains a surrogate only "
+            "for numbers in --k that none of these has."
         ),
     ] = None
     baseline: Annotated[str | None, Option("A smaller model to add to the table.")] = None

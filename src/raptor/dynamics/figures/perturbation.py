@@ -101,7 +101,7 @@ def sensitivity(result: DynamicsResult, name: str) -> Figure:
     "The tokens of two images are averaged at a layer, with weights w and 1 - w, and the later layers are applied. The "
     "slope is how fast the output moves from that of one image to that of the other as w passes 1/2. It is 1 for a "
     "linear map, and larger if the two images lie in different basins of attraction. Dashed: the slope at "
-    "the last layer, after which no layer is applied.",
+    "the last layer; it is not 1, because the norms of mixtures are matched to those of the images.",
 )
 def mixing(result: DynamicsResult, name: str) -> Figure | None:
     """Draw the slope at equal shares by the layer at which images are mixed."""
