@@ -142,8 +142,8 @@ def interchangeable_sentence(found: Interchangeable, images: int) -> str:
     share = found.better_than_nothing["within"]
     return (
         f"{verdict}. On {images} images, every block was applied at the input of every other layer, and its update "
-        "(what it adds to the tokens) was compared with that of the layer's own block. This test chooses the "
-        f"number of phases itself; its best partition is {found.phases}. Within these phases, the relative error of an update is "
-        f"{found.error.value:.2f} [{found.error.low:.2f}, {found.error.high:.2f}]. If the block is left "
-        f"out, the error is 1. Of the pairs of layers, {share:.0%} have an error below 1.{cosine}"
+        "(what it adds to the tokens) was compared with that of the layer's own block. This test chooses the number of "
+        f"phases itself; its best partition is {found.phases}. Within these phases, the relative error of an update is "
+        f"{found.error.value:.2f} [{found.error.low:.2f}, {found.error.high:.2f}]. If the block is left out, the error "
+        f"is 1. Of the pairs of layers, {share:.0%} have an error below 1.{cosine}"
     )
