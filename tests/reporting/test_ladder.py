@@ -58,7 +58,7 @@ def test_the_best_null_is_the_one_that_counts():
     rung = rewritable_rung(Measured(0.9, {"random": 0.3, "untrained": -2.0, "shuffled": 0.5}), 64)
     assert rung.null == 0.5
     worse = rewritable_rung(Measured(0.9, {"random": 0.95, "shuffled": 0.5}), 64)
-    assert worse.short == "3 blocks can replace the layers, but this works equally well in networks without recurrence"
+    assert worse.short == "3 blocks can replace the layers, but 3 blocks can also replace those of a control network"
     assert rewritable_rung(Measured(0.4, {"random": 0.1}), 64).short == "3 blocks are not enough"
     assert rung.value.value == 0.9
 
