@@ -154,14 +154,27 @@ def test_all_patches_are_seen_in_the_last_share_of_steps(monkeypatch):
     assert seen == [part] * (2 * 8 + 4) + [every] * 4  # stage 1 has one loss per block
 
 
-def test_a_run_that_overfits_says_so(caplog):
+@pytest.mark.parametrize(("train", "said"), [(0.7, True), (0.9, False)])
+def test_a_run_that_overfits_says_so(caplog, monkeypatch, train, said):
+    """The start has error 2, the end 1 on held-out images; 1 / .7 is above the limit of 1.25, and 1 / .9 is not."""
+    errors = iter([2.0, 1.0, train])
+    monkeypatch.setattr(validation.Validation, "measure", lambda self, images: {"error": next(errors)})
     teacher = small_teacher()
     images = load_images("scenes", teacher, "train", 64, batch_size=8)
-    few = images.sample(24)
-    stage = TrainConfig(steps=150, batch_size=8, lr=3e-3, muon_lr=2e-2, warmup=20)
     with caplog.at_level(logging.WARNING):
-        surrogate = train_surrogate(
-            teacher, few, Phases((2, 2)), recipe(blockwise=stage, end_to_end=stage, crop=1.0, window=1.0)
-        )
-    errors = surrogate.record["validation"]
-    assert (errors["end"] > validation.OVERFIT * errors["train"]) == ("overfits" in caplog.text)
+        surrogate = train_surrogate(teacher, images, Phases((2, 2)), recipe())
+    assert surrogate.record["validation"]["train"] == train
+    assert ("overfits" in caplog.text) == said
+
+
+def test_a_curve_whose_last_line_was_cut_off_is_continued(tmp_path):
+    teacher = small_teacher()
+    images = load_images("scenes", teacher, "train", 64, batch_size=8)
+    train_surrogate(teacher, images, Phases((2, 2)), recipe(), out=tmp_path)
+    file = tmp_path / "stage2/validation.jsonl"
+    whole = file.read_text()
+    (tmp_path / "stage2/checkpoint.pt").unlink()
+    file.write_text(whole[: -len(whole.splitlines()[-1]) // 2])
+    train_surrogate(teacher, images, Phases((2, 2)), recipe(), out=tmp_path, resume=True)
+    again = [{**json.loads(line), "seconds": None} for line in file.read_text().splitlines()]
+    assert again == [{**json.loads(line), "seconds": None} for line in whole.splitlines()]

@@ -7,6 +7,7 @@ and training only adds noise. With few images, training may overfit: the gap bet
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,8 +23,10 @@ from raptor.distillation.losses import States, StateVariance, TrajectoryLoss
 from raptor.distillation.recipes import Distillation
 from raptor.distillation.stage_losses import mean_over_layers, roll
 from raptor.models.surrogate import Surrogate
-from raptor.runtime.files import explained
+from raptor.runtime.distributed import is_main_process
+from raptor.runtime.files import explained, writing
 from raptor.runtime.notes import note
+from raptor.training.log import step_of
 
 MOST = 64  # validation images
 SHARE = 16  # training takes at least this many images per validation image
@@ -131,10 +134,13 @@ class Validation:
             Whether the training continues one that stopped.
         """
         file = folder / CURVE
-        lines = file.read_text().splitlines() if resume and file.exists() else []
-        self.recorded = int(json.loads(lines[-1])["step"]) if lines else 0
-        if not lines:
-            file.unlink(missing_ok=True)
+        found = file.read_text(errors="replace").splitlines(keepends=True) if resume and file.exists() else []
+        # A kill may have cut off the last line; steps that are repeated have the same values.
+        lines = [line for line in found if line.endswith("\n") and step_of(line) < math.inf]
+        self.recorded = int(step_of(lines[-1])) if lines else 0
+        if is_main_process():
+            with writing(file) as new:
+                new.writelines(line.encode() for line in lines)
 
     def record(self, folder: Path | None, batch_size: int, step: int, seconds: float) -> None:
         """Add a point to the curve of a stage.

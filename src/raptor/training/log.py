@@ -35,7 +35,7 @@ class TrainingLog:
         if path is not None:
             lines = path.read_text(errors="replace").splitlines(keepends=True) if path.exists() and first else []
             with writing(path) as file:
-                file.writelines(line.encode() for line in lines if line.endswith("\n") and _step(line) <= first)
+                file.writelines(line.encode() for line in lines if line.endswith("\n") and step_of(line) <= first)
 
     def write(self, step: int, recipe: TrainConfig, seconds: float, **values: Tensor) -> dict[str, float]:
         """Write and return the line of a step: its values, the learning rate, and the seconds of training."""
@@ -54,7 +54,7 @@ class TrainingLog:
         return line
 
 
-def _step(line: str) -> float:
+def step_of(line: str) -> float:
     """Return the step of a line of the log; infinity for a damaged line."""
     try:
         return float(json.loads(line)["step"])
