@@ -138,9 +138,11 @@ class Validation:
         # A kill may have cut off the last line; steps that are repeated have the same values.
         lines = [line for line in found if line.endswith("\n") and step_of(line) < math.inf]
         self.recorded = int(step_of(lines[-1])) if lines else 0
-        if is_main_process():
+        if is_main_process() and lines:
             with writing(file) as new:
                 new.writelines(line.encode() for line in lines)
+        elif is_main_process():
+            file.unlink(missing_ok=True)
 
     def record(self, folder: Path | None, batch_size: int, step: int, seconds: float) -> None:
         """Add a point to the curve of a stage.
