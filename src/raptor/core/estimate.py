@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -37,6 +37,10 @@ class Estimate(Generic[T]):
     def ci(self) -> list[T]:
         """The interval as in result.json: `[low, high]`."""
         return [self.low, self.high]
+
+    def map(self, change: Callable[[T], T]) -> Estimate[T]:
+        """Apply a function that never falls, such as a change of units, to the value and to the interval."""
+        return Estimate(change(self.value), change(self.low), change(self.high), self.n)
 
     @classmethod
     def from_draws(cls, value: Tensor, draws: Tensor, n: int = 0) -> Estimate[Any]:

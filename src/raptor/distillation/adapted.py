@@ -40,22 +40,34 @@ def adapted(recipe: Distillation, teacher: Teacher, pixels: Tensor, n_images: in
     cached
         Whether training reads cached states, which are those of whole images.
     """
-    relative, crop, window = recipe.relative, recipe.crop, recipe.window
+    relative, crop = recipe.relative, recipe.crop
     if relative is None:
         relative = find_outliers(teacher, pixels.split(OUTLIER_BATCH)).massive
     if crop is None:
         seen = max(stage.steps * stage.batch_size for stage in (recipe.blockwise, recipe.end_to_end))
         crop = CROP if seen > REPEATED * n_images else 1.0
-    whole_share = recipe.whole_share
+    recipe = windowed(replace(recipe, relative=relative, crop=crop), teacher, pixels)
+    return replace(recipe, crop=1.0, window=1.0, whole_share=0.0) if cached else recipe
+
+
+def windowed(recipe: Distillation, teacher: Teacher, pixels: Tensor) -> Distillation:
+    """Return a recipe whose window of patches is not open, and is the whole image where blocks need that.
+
+    Parameters
+    ----------
+    recipe, teacher
+        As in `adapted`.
+    pixels
+        Some images.
+    """
+    window, whole_share = recipe.window, recipe.whole_share
     if window is None:
-        large = min(teacher.layout.grid) >= MANY_ROWS and not cached
+        large = min(teacher.layout.grid) >= MANY_ROWS
         window, whole_share = (WINDOW, WHOLE_SHARE) if large and _runs_on_windows(teacher, pixels) else (1.0, 0.0)
     elif Window(teacher.layout, window).grid != teacher.layout.grid and not _runs_on_windows(teacher, pixels):
         note("the blocks of this model depend on positions in the grid: they are trained on all patches")
         window = 1.0
-    if cached:
-        crop, window = 1.0, 1.0
-    return replace(recipe, relative=relative, crop=crop, window=window, whole_share=whole_share)
+    return replace(recipe, window=window, whole_share=whole_share)
 
 
 @torch.no_grad()

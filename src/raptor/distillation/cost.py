@@ -12,12 +12,18 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from raptor.core.flow import rollout, trajectory_size
+from raptor.core.estimate import Estimate
+from raptor.core.flow import DepthFlow, trajectory_size
 from raptor.core.phases import Phases
+from raptor.core.serialize import key
+from raptor.distillation.adapted import windowed
+from raptor.distillation.law import Law, finished_runs, fit_law
 from raptor.distillation.losses import TrajectoryLoss
 from raptor.distillation.options import PlanOptions
 from raptor.distillation.recipes import Distillation, distillation_named
 from raptor.distillation.stage_losses import end_to_end_loss
+from raptor.distillation.targets import Targets
+from raptor.distillation.windows import Window
 from raptor.errors import OptionError
 from raptor.models.complexity import count_flops, count_parameters
 from raptor.models.load import load_model
@@ -70,6 +76,15 @@ class PlanResult(HtmlRepr):
         Bytes of all states of the teacher, which are not stored by default.
     calibration
         The steps that were timed.
+    window
+        Side of the window of patches that most steps train on, over the side of the image.
+    tflops
+        Assumed speed of a device, in 1e12 operations per second; None where the seconds come from timed steps.
+    law_from, expected
+        Where the law of the budget comes from, and what it expects this budget to reach: `cosine` at the last layer and
+        `recovered` accuracy; None without runs.
+    target, target_images, target_seconds
+        Accuracy to recover, and the images and the seconds that the law expects it to take.
     """
 
     recipe: str
@@ -84,6 +99,13 @@ class PlanResult(HtmlRepr):
     disk: int
     disk_if_stored: int
     calibration: Calibration
+    window: float = 1.0
+    tflops: float | None = key(None, omit_none=True)
+    law_from: list[str] | None = key(None, omit_none=True)
+    expected: dict[str, Estimate[float]] | None = key(None, omit_none=True)
+    target: float | None = key(None, omit_none=True)
+    target_images: Estimate[float] | None = key(None, omit_none=True)
+    target_seconds: Estimate[float] | None = key(None, omit_none=True)
 
 
 def plan(model: Teacher | str | Path, options: PlanOptions) -> PlanResult:
@@ -99,17 +121,29 @@ def plan(model: Teacher | str | Path, options: PlanOptions) -> PlanResult:
     teacher = model if isinstance(model, Teacher) else load_model(model)
     if options.k > teacher.depth:
         raise OptionError(f"{teacher.depth} layers cannot be cut into {options.k} phases")
-    chosen = distillation_named(options.recipe)
+    laws = _laws(options)  # before the seconds that timing takes
     phases = Phases.even(teacher.depth, options.k)  # the cost of a step hardly depends on the boundaries
-    surrogate = build_surrogate(teacher, phases, chosen.kind, **chosen.block)
     batch = options.batch_size
     pixels = torch.randn(batch, 3, *teacher.image_size, device=teacher.device)
-    timed, saved = calibrate(teacher, surrogate.raptor, pixels, chosen)
-    step_seconds = timed.passes + timed.optimizer
+    chosen = windowed(distillation_named(options.recipe), teacher, pixels)
+    assert chosen.window is not None
+    surrogate = build_surrogate(teacher, phases, chosen.kind, **chosen.block)
+    # Most steps see a window. Its cost and that of the others, which see all patches, by their shares of both stages.
+    window, whole = Window(teacher.layout, chosen.window), Window(teacher.layout, 1.0)
+    shares = {whole: 1.0} if chosen.window == 1 else {window: 1 - chosen.whole_share / 2, whole: chosen.whole_share / 2}
+    step_seconds, flops, saved = 0.0, 0.0, 0
+    for one, share in shares.items():
+        timed, kept = calibrate(teacher, surrogate.raptor, pixels, chosen, one)
+        step_seconds += share * (timed.passes + timed.optimizer)
+        saved = max(saved, kept)
+        # Forward pass of the teacher; forward pass and, at twice the cost, backward pass of the surrogate.
+        flops += share * (_flops(teacher, pixels[:1], one) + 3 * _flops(surrogate, pixels[:1], one))
     images = 2 * options.epochs * options.dataset_size
+    image_seconds = step_seconds / batch if options.tflops is None else flops / (1e12 * options.tflops)
+    image_seconds /= options.devices
     states = 4 * trajectory_size(teacher)
     trained = count_parameters(surrogate.raptor)
-    of_surrogate, of_teacher = (count_flops(flow, pixels[:1]) for flow in (surrogate, teacher))
+    needed = laws["recovered"].images_for(options.target) if options.target is not None else None
     return PlanResult(
         recipe=options.recipe,
         phases=phases,
@@ -117,16 +151,37 @@ def plan(model: Teacher | str | Path, options: PlanOptions) -> PlanResult:
         epochs=options.epochs,
         devices=options.devices,
         device=str(teacher.device),
-        # Forward pass of the teacher; forward pass and, at twice the cost, backward pass of the surrogate.
-        flops=images * (of_teacher + 3 * of_surrogate),
-        seconds=images * step_seconds / batch / options.devices,
+        flops=images * flops,
+        seconds=images * image_seconds,
         # The teacher's weights; weights, gradients and two moments of the blocks; activations; the teacher's states.
         memory=4 * count_parameters(teacher.module) + 16 * trained + saved + batch * states,
         # The surrogate, and one checkpoint per stage with both moments.
         disk=4 * trained + 2 * 12 * trained,
         disk_if_stored=options.dataset_size * states,
         calibration=Calibration(batch, step_seconds, ROUNDS),
+        window=chosen.window,
+        tflops=options.tflops,
+        law_from=[Path(run).name for run in options.runs] if options.runs else None,
+        expected={name: law.predict(max(images, 1)) for name, law in laws.items()} if laws else None,
+        target=options.target,
+        target_images=needed,
+        target_seconds=None if needed is None else needed.map(lambda images: images * image_seconds),
     )
+
+
+def _laws(options: PlanOptions) -> dict[str, Law]:
+    """Return the law of each measure of the given runs."""
+    laws = {name: fit_law(runs) for name, runs in finished_runs(options.runs).items()} if options.runs else {}
+    if options.target is not None and "recovered" not in laws:
+        raise OptionError(
+            "--target needs --run: at least three finished distillations of different lengths, whose images have labels"
+        )
+    return laws
+
+
+def _flops(flow: DepthFlow, pixels: torch.Tensor, window: Window) -> int:
+    """Return the operations of a forward pass on a window of patches."""
+    return count_flops(flow, pixels, window.take)
 
 
 @dataclass(frozen=True)
@@ -145,9 +200,12 @@ class Timed:
     optimizer: float
 
 
-def calibrate(teacher: Teacher, raptor: Raptor, pixels: torch.Tensor, chosen: Distillation) -> tuple[Timed, int]:
+def calibrate(
+    teacher: Teacher, raptor: Raptor, pixels: torch.Tensor, chosen: Distillation, window: Window | None = None
+) -> tuple[Timed, int]:
     """Time a step of stage 2; return its seconds and the bytes of activations that are kept for the backward pass."""
-    loss = TrajectoryLoss(chosen.end_to_end_weights)
+    loss, window = TrajectoryLoss(chosen.end_to_end_weights), window or Window(teacher.layout, 1.0)
+    targets = Targets(teacher, 1.0, window)
     saved = 0
     seen: set[int] = set()
 
@@ -161,8 +219,8 @@ def calibrate(teacher: Teacher, raptor: Raptor, pixels: torch.Tensor, chosen: Di
 
     def passes() -> None:
         with torch.no_grad():
-            truth = rollout(teacher, teacher.embed(pixels)).states
-        end_to_end_loss(raptor, truth, teacher.layout, loss).backward()
+            truth = targets.states_of(window.take(teacher.embed(pixels)))
+        end_to_end_loss(raptor, truth, window.inside, loss).backward()
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         passes()

@@ -40,7 +40,7 @@ class Targets:
         """Return the states of whole images, for validation."""
         if isinstance(batch, Tensor):
             return batch.to(next(self.teacher.module.parameters()))  # its device and precision
-        return self._states(self.teacher.embed(batch.pixels.to(self.teacher.device)))
+        return self.states_of(self.teacher.embed(batch.pixels.to(self.teacher.device)))
 
     @torch.no_grad()
     def augmented(self, batch: Batch | States, all_patches: bool = False) -> tuple[States, TokenLayout]:
@@ -60,9 +60,9 @@ class Targets:
             pixels = flip(random_crop(pixels, self.crop))
         tokens = self.teacher.embed(pixels)
         if all_patches:
-            return self._states(tokens), self.teacher.layout
-        return self._states(self.window.take(tokens)), self.window.inside
+            return self.states_of(tokens), self.teacher.layout
+        return self.states_of(self.window.take(tokens)), self.window.inside
 
-    def _states(self, tokens: Float[Tensor, "batch tokens width"]) -> States:
+    def states_of(self, tokens: Float[Tensor, "batch tokens width"]) -> States:
         """Return the states at the layers 0..L; `rollout` would not allow a part of the tokens."""
         return torch.stack([states for _, states in layers_of(self.teacher, tokens)], dim=1)

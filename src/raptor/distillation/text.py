@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import singledispatch
 from pathlib import Path
@@ -68,12 +69,30 @@ def _training(result: DistillResult) -> str:
 def _plan(result: PlanResult, title: str) -> Table:
     rows = (
         ("operations", f"{result.flops:.3g}"),
-        ("time", f"{result.seconds / 3600:,.1f} hours on {result.devices} x {result.device}"),
+        ("time", f"{result.seconds / 3600:,.1f} hours on {result.devices} x {_device(result)}"),
         ("memory", f"{result.memory / 1e9:,.2f} GB"),
         ("disk", f"{result.disk / 1e9:,.2f} GB"),
         ("disk if stored", f"{result.disk_if_stored / 1e9:,.2f} GB"),
+        *_expected(result),
     )
     return Table(title, (), rows)
+
+
+def _device(result: PlanResult) -> str:
+    return result.device if result.tflops is None else f"{result.tflops:g} TFLOP/s"
+
+
+def _expected(result: PlanResult) -> Iterator[tuple[str, str]]:
+    names = {"cosine": "expected cosine at the last layer", "recovered": "expected accuracy recovered"}
+    for name, value in (result.expected or {}).items():
+        yield names[name], f"{value.value:.3f} [{value.low:.3f}, {value.high:.3f}], from {value.n} runs"
+    for what, scale, needed in (("images", 1, result.target_images), ("hours", 3600, result.target_seconds)):
+        if needed is not None:
+            middle, low, high = (
+                f"{part / scale:,.0f}" if math.isfinite(part) else "not reached"
+                for part in (needed.value, needed.low, needed.high)
+            )
+            yield f"{what} to recover {result.target:.0%} of the accuracy", f"{middle} [{low}, {high}]"
 
 
 @page_sentences("distill", "surrogate", unless="fidelity")
