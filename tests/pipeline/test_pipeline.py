@@ -160,3 +160,23 @@ def test_phases_are_found_on_images_that_nothing_is_measured_on(demo_run):
     found, measured = (load_images("scenes", teacher, split, 64) for split in ("train", "held-out"))
     assert not found.image_keys() & measured.image_keys()
     assert json.loads((demo_run / "fidelity-1" / "result.json").read_text())["data"] == "scenes"  # its held-out split
+
+
+@pytest.mark.parametrize(
+    ("surrogates", "measured"), [(["scenes:k2"], ["fidelity-1", "probe-1", "probe-2"]), ([], ["probe-1"])]
+)
+def test_the_preset_measure_trains_nothing(surrogates, measured, tmp_path):
+    from raptor.data.options import LoadOptions
+    from raptor.pipeline.presets import PRESETS
+    from raptor.pipeline.stages import Stages
+    from raptor.runtime.options import RunOptions
+
+    stages = Stages(
+        "scenes", "scenes", 3, PRESETS["measure"], surrogates, None, LoadOptions(), RunOptions(quiet=True, device="cpu"),
+        tmp_path,
+    ).all()  # fmt: skip
+    assert [stage.name for stage in stages] == ["inspect", "phases", *measured, "dynamics", "intervene", "film"]
+    named = {stage.name for stage in stages}
+    assert all(set(stage.reads) <= named for stage in stages)
+    if surrogates:
+        assert stages[2].work.args == ("scenes:k2",)

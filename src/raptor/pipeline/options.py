@@ -19,7 +19,8 @@ class PipelineOptions:
     k
         Number of phases; `auto` chooses it.
     preset
-        `quick` (minutes), `standard` or `full`; see `pipeline.presets`.
+        `quick` (minutes), `standard`, `measure` (as `standard`, but trains no surrogate) or `full`; see
+        `pipeline.presets`.
     surrogates
         Surrogates to measure besides the one that is trained. For `scenes`, those that come with raptor by default.
     """
@@ -27,7 +28,10 @@ class PipelineOptions:
     k: Annotated[int | str, Option("Number of phases, or auto to let raptor choose it.", parse=parse_k)] = AUTO
     preset: Annotated[
         str,
-        Option(f"Number of images and training steps: {', '.join(PRESETS)}. quick takes minutes, full takes hours."),
+        Option(
+            f"Number of images and training steps: {', '.join(PRESETS)}. quick takes minutes, full takes hours. measure "
+            "is for 1,000 images and trains nothing: give finished surrogates with --surrogate."
+        ),
     ] = "standard"
     surrogates: Annotated[
         list[str] | None,

@@ -14,7 +14,7 @@ class Preset:
     images
         Number of images for phases, fidelity and dynamics.
     steps, batch_size
-        Optimiser steps of each stage of the distillation, and images per step.
+        Optimiser steps of each stage of the distillation, and images per step; without steps, nothing is trained.
     perturbation_images, lyapunov_images
         Number of images for perturbations and for Lyapunov exponents.
     intervention_images, intervention_orders
@@ -50,6 +50,11 @@ PRESETS = {
     "standard": Preset(
         images=1000, steps=500, batch_size=32, perturbation_images=32, lyapunov_images=4, intervention_images=500,
         intervention_orders=3, probe_images=2000, probe_seeds=(0, 1, 2), probe_epochs=None, film_images=6,
+        function_images=128,
+    ),
+    "measure": Preset(
+        images=1000, steps=0, batch_size=32, perturbation_images=32, lyapunov_images=4, intervention_images=500,
+        intervention_orders=3, probe_images=1000, probe_seeds=(0, 1, 2), probe_epochs=None, film_images=6,
         function_images=128,
     ),
     "full": Preset(

@@ -100,9 +100,10 @@ class Stages:
 
     def all(self) -> list[Stage]:
         """Return the stages in order."""
-        measured = [self.own, *self.surrogates]
+        trains = self.preset.steps > 0
+        measured = [*([self.own] if trains else []), *self.surrogates]
         shown = self.surrogates[-1] if self.surrogates else self.own  # given ones are usually trained for longer
-        reads = ("distill",) if shown == self.own else ()
+        reads = ("distill",) if trains and shown == self.own else ()
         fidelity = [
             Stage(f"fidelity-{number}", partial(self._fidelity, source), ("distill",) if source == self.own else ())
             for number, source in enumerate(measured, start=1)
@@ -110,10 +111,10 @@ class Stages:
         return [
             Stage("inspect", self._inspect),
             Stage("phases", self._phases),
-            Stage("distill", self._distill, ("phases",)),
+            *([Stage("distill", self._distill, ("phases",))] if trains else []),
             *fidelity,
             Stage("probe-1", partial(self._probe, self.model)),
-            Stage("probe-2", partial(self._probe, shown), reads),
+            *([Stage("probe-2", partial(self._probe, shown), reads)] if measured else []),
             Stage("dynamics", partial(self._dynamics, shown), ("phases", *reads)),
             Stage("intervene", self._intervene, ("phases",)),
             Stage("film", partial(self._film, shown), ("phases", *reads)),
