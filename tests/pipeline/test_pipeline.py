@@ -172,8 +172,8 @@ def test_the_preset_measure_trains_nothing(surrogates, measured, tmp_path):
     from raptor.runtime.options import RunOptions
 
     stages = Stages(
-        "scenes", "scenes", 3, PRESETS["measure"], surrogates, None, LoadOptions(), RunOptions(quiet=True, device="cpu"),
-        tmp_path,
+        "scenes", "scenes", 3, PRESETS["measure"], surrogates, None, LoadOptions(),
+        RunOptions(quiet=True, device="cpu"), tmp_path,
     ).all()  # fmt: skip
     assert [stage.name for stage in stages] == ["inspect", "phases", *measured, "dynamics", "intervene", "film"]
     named = {stage.name for stage in stages}

@@ -1,4 +1,4 @@
-"""Settings of a recipe that depend on the teacher and the images: error, crops and window of patches.
+"""Settings of a recipe that depend on the teacher and the images: error, crops, window of patches and start.
 
 The rules, with what they rest on, are in docs/surrogates.md. A setting that the user gave stays as it is.
 """
@@ -22,6 +22,9 @@ WHOLE_SHARE = 0.15  # of the last steps of stage 2
 CROP = 0.35  # smallest share of an image in a random crop
 REPEATED = 1.5  # times that a stage sees each image, from which it sees random crops
 OUTLIER_BATCH = 16
+FEW_STEPS = 100  # of a stage, up to which blocks are fitted before training
+FIT_SHARE = 15  # images that training sees, per image of the fit: it then takes about a third of the training's time
+FIT_IMAGES = (32, 256)  # fewest and most images of the fit
 
 
 def adapted(recipe: Distillation, teacher: Teacher, pixels: Tensor, n_images: int, cached: bool) -> Distillation:
@@ -46,7 +49,8 @@ def adapted(recipe: Distillation, teacher: Teacher, pixels: Tensor, n_images: in
     if crop is None:
         seen = max(stage.steps * stage.batch_size for stage in (recipe.blockwise, recipe.end_to_end))
         crop = CROP if seen > REPEATED * n_images else 1.0
-    recipe = windowed(replace(recipe, relative=relative, crop=crop), teacher, pixels)
+    recipe = replace(recipe, relative=relative, crop=crop, fit_images=_fit_images(recipe))
+    recipe = windowed(recipe, teacher, pixels)
     return replace(recipe, crop=1.0, window=1.0, whole_share=0.0) if cached else recipe
 
 
@@ -68,6 +72,16 @@ def windowed(recipe: Distillation, teacher: Teacher, pixels: Tensor) -> Distilla
         note("the blocks of this model depend on positions in the grid: they are trained on all patches")
         window = 1.0
     return replace(recipe, window=window, whole_share=whole_share)
+
+
+def _fit_images(recipe: Distillation) -> int:
+    if recipe.fit_images is not None:
+        return recipe.fit_images
+    stages = recipe.blockwise, recipe.end_to_end
+    fewest, most = FIT_IMAGES
+    n = min(most, sum(stage.steps * stage.batch_size for stage in stages) // FIT_SHARE)
+    copied = recipe.kind == "teacher" and not recipe.block  # other blocks cannot be fitted
+    return n if copied and n >= fewest and max(stage.steps for stage in stages) <= FEW_STEPS else 0
 
 
 @torch.no_grad()

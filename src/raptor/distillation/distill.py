@@ -16,7 +16,7 @@ from torch import Tensor
 
 from raptor.core.batches import Batch, LoadedImageSet
 from raptor.core.deprecation import renamed_keywords
-from raptor.core.phases import PhasesLike, as_phases
+from raptor.core.phases import Phases, PhasesLike, as_phases
 from raptor.distillation.activation_cache import StatesCache
 from raptor.distillation.adapted import adapted
 from raptor.distillation.losses import States, StateVariance, TrajectoryLoss, measure_state_variance
@@ -26,9 +26,11 @@ from raptor.distillation.stage_losses import blockwise_loss, end_to_end_loss
 from raptor.distillation.targets import Targets
 from raptor.distillation.validation import Validation, split_off
 from raptor.distillation.windows import Window
+from raptor.errors import UnsupportedModelError
 from raptor.models.surrogate import Surrogate, build_surrogate
 from raptor.models.teachers.teacher import Teacher
 from raptor.models.weights import fingerprint
+from raptor.phases.function.training_free import fit_surrogate
 from raptor.runtime.files import explained
 from raptor.runtime.notes import note
 from raptor.runtime.progress import Progress, ProgressLike
@@ -141,12 +143,10 @@ def train_surrogate(
         As in `distill`.
     """
     phases, launch = as_phases(phases), launch or LaunchOptions()
-    with preserve_random_state():
-        torch.manual_seed(recipe.blockwise.seed)
-        surrogate = start or build_surrogate(teacher, phases, recipe.kind, **recipe.block)
-    surrogate.raptor.gradient_checkpointing = launch.gradient_checkpointing
     variance, first = None, next(images.shuffled(0, VARIANCE_IMAGES, recipe.blockwise.seed)).pixels.to(teacher.device)
     recipe = adapted(recipe, teacher, first, len(images), cache is not None)
+    surrogate = start or _start(teacher, images, phases, recipe)
+    surrogate.raptor.gradient_checkpointing = launch.gradient_checkpointing
     if recipe.normalise and not recipe.relative:
         variance = {
             name: values.to(teacher.device) for name, values in measure_state_variance(teacher, first.split(16)).items()
@@ -210,6 +210,19 @@ def train_surrogate(
     else:
         surrogate.record["validation"] = validation.keep_better()
     return surrogate.eval()
+
+
+def _start(teacher: Teacher, images: LoadedImageSet, phases: Phases, recipe: Distillation) -> Surrogate:
+    """Return the surrogate before training."""
+    with preserve_random_state():
+        torch.manual_seed(recipe.blockwise.seed)
+        if recipe.fit_images:
+            training, _ = split_off(images.unsharded(), recipe)
+            try:
+                return fit_surrogate(teacher, training.sample(recipe.fit_images), phases, progress=False)
+            except UnsupportedModelError:
+                pass  # blocks without a linear map to fit start as copies
+        return build_surrogate(teacher, phases, recipe.kind, **recipe.block)
 
 
 def _stages(

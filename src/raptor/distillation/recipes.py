@@ -46,6 +46,9 @@ class Distillation:
     window, whole_share
         Side of the window of patches that training sees, over the side of the image, and the share of the last steps of
         stage 2 that see all patches; None for a window where the grid is large and blocks allow it.
+    fit_images
+        Number of images on which the blocks are fitted by least squares before training (`fit_surrogate`); 0 for copies
+        of the middle block of each phase; None to fit them before a short training.
     """
 
     blockwise: TrainConfig
@@ -61,6 +64,7 @@ class Distillation:
     crop: float | None = 1.0
     window: float | None = 1.0
     whole_share: float = 0.0
+    fit_images: int | None = 0
 
     def __post_init__(self) -> None:
         shares = [1.0 if share is None else share for share in (self.crop, self.window)]
@@ -109,7 +113,7 @@ class Distillation:
 
 
 # Fields that have other names in checkpoints, model cards and studies.
-_LATER = ("relative", "crop", "window", "whole_share")
+_LATER = ("relative", "crop", "window", "whole_share", "fit_images")
 _KEYS = {"blockwise": "apart", "end_to_end": "joined", "end_to_end_weights": "joined_weights"}
 
 
@@ -193,6 +197,7 @@ def _default(steps: int, batch_size: int, seed: int, lr: float | None) -> Distil
         relative=None,
         crop=None,
         window=None,
+        fit_images=None,
     )
 
 

@@ -29,8 +29,8 @@ class PipelineOptions:
     preset: Annotated[
         str,
         Option(
-            f"Number of images and training steps: {', '.join(PRESETS)}. quick takes minutes, full takes hours. measure "
-            "is for 1,000 images and trains nothing: give finished surrogates with --surrogate."
+            f"Number of images and training steps: {', '.join(PRESETS)}. quick takes minutes, full takes hours. "
+            "measure is for 1,000 images and trains nothing: give finished surrogates with --surrogate."
         ),
     ] = "standard"
     surrogates: Annotated[
