@@ -56,3 +56,10 @@ def test_a_fitted_start_is_what_least_squares_gives_on_the_training_images(scene
     assert not torch.equal(weights[PROJECTION], copied[PROJECTION])
     assert found.record["fit_images"] == 24
     assert all(parameter.requires_grad for parameter in found.raptor.parameters())
+
+
+def test_a_long_training_on_scenes_has_no_open_setting_that_departs_from_the_fixed_ones(scenes):
+    teacher, images = scenes
+    recipe = distillation_named("default", 200, 32)
+    found = adapted(recipe, teacher, next(iter(images)).pixels, 6400, False)
+    assert found == replace(recipe, relative=False, crop=1.0, window=1.0, fit_images=0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from raptor.core.bootstrap import BinnedMean
@@ -56,11 +57,9 @@ class ImageRanks:
         own = max(0, min(batch.own, kept - batch.first))  # images of this process; at least one is computed
         for group, where in batch.layout.slices.items():
             if kept and batch.layout.counts[group] > 1:
-                tokens = doubled(torch.stack([update[: max(1, own), where] for update in batch.updates], dim=1)).cpu()
-                self.noise = (tokens.shape[3] * batch.rounding) ** 2
-                # Both products have the same eigenvalues beside zeros; take the smaller one.
-                few = tokens.shape[2] < tokens.shape[3]
-                moment = tokens @ tokens.mT if few else tokens.mT @ tokens
+                # One step at a time: copies in double precision of all steps would not fit into a processor's cache.
+                moment = torch.stack([_product(update[: max(1, own), where]) for update in batch.updates], dim=1)
+                self.noise = (batch.updates[0].shape[-1] * batch.rounding) ** 2
                 self.waiting.setdefault(group, []).append(batch.process_group.all_gather(moment[:own]))
         if sum(moment.nbytes for moments in self.waiting.values() for moment in moments) > KEPT_BYTES:
             self._find_ranks()
@@ -79,3 +78,9 @@ class ImageRanks:
             return None
         found = {f"image_{name}": LayerEstimates.of(means, seed) for name, means in self.means.items()}
         return ImageRanksResult(**found, image_ranks_of=next(iter(found.values())).n)
+
+
+def _product(updates: Float[Tensor, "images tokens width"]) -> Float[Tensor, "images size size"]:
+    """Return the smaller of the two products of updates with themselves; both have the same nonzero eigenvalues."""
+    updates = doubled(updates).cpu()
+    return updates @ updates.mT if updates.shape[1] < updates.shape[2] else updates.mT @ updates
