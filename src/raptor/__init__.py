@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from raptor.distillation.distill import distill as distill
     from raptor.distillation.export import ExportResult as ExportResult
     from raptor.distillation.export import export as export
+    from raptor.distillation.law import FinishedRun as FinishedRun
+    from raptor.distillation.law import Law as Law
+    from raptor.distillation.law import fit_law as fit_law
     from raptor.distillation.options import DistillOptions as DistillOptions
     from raptor.distillation.options import ExportOptions as ExportOptions
     from raptor.distillation.options import PlanOptions as PlanOptions
@@ -142,6 +145,9 @@ _HOME = {
     "ExportOptions": "raptor.distillation.options",
     "ExportResult": "raptor.distillation.export",
     "plan": "raptor.distillation.cost",
+    "FinishedRun": "raptor.distillation.law",
+    "Law": "raptor.distillation.law",
+    "fit_law": "raptor.distillation.law",
     "PlanOptions": "raptor.distillation.options",
     "PlanResult": "raptor.distillation.cost",
     "RaptorModel": "raptor.models.pretrained",
