@@ -1,0 +1,110 @@
+"""Summarise finished distillations of one teacher: a table, their curves, and the law of the budget.
+
+    python tools/summarise_distillations.py OUT RUN RUN ... --law RUN RUN RUN --ahead 20000000
+
+Writes OUT/distillations.json and OUT/distillations.svg. Paths, weights and images of the runs are not part of either.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import vl_convert
+
+from raptor.core.serialize import to_plain
+from raptor.distillation.distill import STAGES
+from raptor.distillation.law import finished_runs, fit_law
+from raptor.distillation.result import DistillResult
+from raptor.distillation.validation import CURVE
+from raptor.render.charts import PALETTE
+from raptor.runtime.records import read_result
+
+MEASURES = {"cosine": "cosine at the last layer", "agreement": "images with the teacher's class"}
+
+
+def row_of(run: Path) -> dict[str, Any]:
+    """Return what a run was, and what it reached on its held-out images."""
+    record = read_result(run, DistillResult)
+    result = record.result
+    fidelity = to_plain(result.fidelity)
+    last = {name: {group: values[-1] for group, values in fidelity[name].items()} for name in ("cosine", "skill", "r2")}
+    return {
+        "run": run.name,
+        "phases": str(result.phases),
+        "recipe": result.recipe,
+        "steps": result.steps,
+        "seed": record.seed,
+        "images_seen": round(result.images_per_second * result.train_seconds),
+        "train_seconds": result.train_seconds,
+        "held_out_images": record.images,
+        "parameters": fidelity["parameters"]["ratio"],
+        **{name: fidelity[name] for name in ("teacher_top1", "surrogate_top1", "recovered", "recovered_ci")},
+        **last,
+    }
+
+
+def curve_of(run: Path) -> list[dict[str, Any]]:
+    """Return the validation curve over both stages."""
+    rows, before = [], 0
+    for stage in STAGES:
+        file = run / stage / CURVE
+        lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        rows += [{"run": run.name, "stage": stage, **line, "images": before + line["images"]} for line in lines]
+        steps = json.loads((run / stage / "metrics.jsonl").read_text().splitlines()[-1])["step"]
+        before += round(steps * (lines[-1]["images"] / lines[-1]["step"])) if lines else 0
+    return rows
+
+
+def law_of(runs: list[Path], ahead: list[float]) -> dict[str, Any]:
+    """Return what the law expects of larger budgets."""
+    found = {}
+    for name, finished in finished_runs(runs).items():
+        law = fit_law(finished)
+        found[name] = {
+            "runs": [to_plain(run) for run in finished],
+            "expected": [{"images": images, **to_plain(law.predict(images))} for images in ahead],
+            "images_for": {str(share): to_plain(law.images_for(share)) for share in (0.5, 0.9)},
+        }
+    return found
+
+
+def draw(curves: list[dict[str, Any]]) -> alt.HConcatChart:
+    """Draw the curves of all runs against images."""
+    panels = [
+        alt.Chart(alt.Data(values=[row for row in curves if name in row]))
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("images:Q", title="images seen", scale=alt.Scale(type="log")),
+            y=alt.Y(f"{name}:Q", title=title, scale=alt.Scale(zero=False)),
+            color=alt.Color("run:N", title=None, scale=alt.Scale(range=list(PALETTE))),
+            detail="stage:N",
+        )
+        .properties(width=320, height=240)
+        for name, title in MEASURES.items()
+    ]
+    return alt.hconcat(*panels)
+
+
+def main() -> None:
+    """Write both files."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("out", type=Path)
+    options.add_argument("runs", type=Path, nargs="+")
+    options.add_argument("--law", type=Path, nargs="*", default=[])
+    options.add_argument("--ahead", type=float, nargs="*", default=[])
+    given = options.parse_args()
+    curves = [row for run in given.runs for row in curve_of(run)]
+    content = {"runs": [row_of(run) for run in given.runs], "curves": curves}
+    if given.law:
+        content["law"] = law_of(given.law, given.ahead)
+    given.out.mkdir(parents=True, exist_ok=True)
+    (given.out / "distillations.json").write_text(json.dumps(to_plain(content), indent=1) + "\n")
+    (given.out / "distillations.svg").write_text(vl_convert.vegalite_to_svg(draw(curves).to_json()))
+
+
+if __name__ == "__main__":
+    main()
