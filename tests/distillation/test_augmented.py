@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -14,9 +15,10 @@ from raptor.core.phases import Phases
 from raptor.core.tokens import TokenLayout
 from raptor.data.load import load_images
 from raptor.distillation import validation
+from raptor.distillation.adapted import adapted
 from raptor.distillation.distill import train_surrogate
 from raptor.distillation.losses import TrajectoryLoss
-from raptor.distillation.recipes import Distillation
+from raptor.distillation.recipes import Distillation, distillation_named
 from raptor.distillation.windows import Window, treats_tokens_as_a_set
 from raptor.errors import OptionError
 from raptor.models.vit import ViT, ViTConfig
@@ -45,6 +47,50 @@ def test_a_window_is_a_rectangle_of_neighbours_and_every_place_is_drawn():
     assert torch.equal(Window(LAYOUT, 1.0).take(numbers), numbers)
     with pytest.raises(OptionError, match="share"):
         Window(LAYOUT, 0.0)
+
+
+def test_a_window_always_sees_the_kept_patches_and_no_patch_twice():
+    numbers = torch.arange(LAYOUT.n_tokens, dtype=torch.float32)[None, :, None].expand(300, -1, 2)
+    kept = (0, 5, 14)
+    window = Window(LAYOUT, 0.5, kept)
+    assert window.inside == TokenLayout(1, 2, (1, 9))
+    torch.manual_seed(0)
+    taken = window.take(numbers)[..., 0].int()
+    torch.manual_seed(0)
+    plain = Window(LAYOUT, 0.5).take(numbers)[..., 0].int()
+    others = set()
+    for patches, rectangle in zip((taken - 3).tolist(), (plain - 3).tolist(), strict=True):
+        assert patches == sorted(set(patches))
+        assert patches[:3] == [-3, -2, -1]  # cls and registers
+        wanted = {*rectangle, *kept}
+        assert wanted <= set(patches)
+        others |= set(patches) - wanted
+        assert len(patches) == 3 + 9
+    assert others == set(range(24)) - set(kept)  # random ones, where the rectangle has a kept patch
+    assert Window(LAYOUT, 1.0, kept) == Window(LAYOUT, 1.0)
+
+
+def test_windows_keep_the_patches_with_massive_activations():
+    teacher = raptor.load_model("scenes")
+    images = raptor.load_images("scenes:train", teacher, images=8)
+    pixels = next(iter(images)).pixels
+
+    class Planted(type(teacher)):
+        """Patches 3 and 9 get 50 times their norm, in every image."""
+
+        def embed(self, pixels):
+            tokens = super().embed(pixels)
+            tokens[:, [3 + self.layout.n_prefix, 9 + self.layout.n_prefix]] *= 50
+            return tokens
+
+    chosen = distillation_named("default", 200, 32, window=0.5)
+    assert adapted(chosen, teacher, pixels, 6400, False).window_keeps == ()
+    teacher.__class__ = Planted
+    found = adapted(chosen, teacher, pixels, 6400, False)
+    assert found.window_keeps == (3, 9)
+    assert found.relative
+    assert adapted(replace(chosen, window_keeps=(1,)), teacher, pixels, 6400, False).window_keeps == (1,)
+    assert adapted(replace(chosen, window=1.0), teacher, pixels, 6400, False).window_keeps == ()
 
 
 @pytest.mark.parametrize("case", FAMILIES, ids=lambda case: case.name)

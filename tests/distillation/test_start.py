@@ -62,4 +62,4 @@ def test_a_long_training_on_scenes_has_no_open_setting_that_departs_from_the_fix
     teacher, images = scenes
     recipe = distillation_named("default", 200, 32)
     found = adapted(recipe, teacher, next(iter(images)).pixels, 6400, False)
-    assert found == replace(recipe, relative=False, crop=1.0, window=1.0, fit_images=0)
+    assert found == replace(recipe, relative=False, crop=1.0, window=1.0, window_keeps=(), fit_images=0)

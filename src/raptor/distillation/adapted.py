@@ -19,6 +19,7 @@ from raptor.runtime.notes import note
 MANY_ROWS = 14  # rows or columns of patches from which training on a window pays
 WINDOW = 0.5  # its side: a quarter of the patches
 WHOLE_SHARE = 0.15  # of the last steps of stage 2
+OFTEN = 0.5  # share of images in which a patch is an outlier token, above which every window sees it
 CROP = 0.35  # smallest share of an image in a random crop
 REPEATED = 1.5  # times that a stage sees each image, from which it sees random crops
 OUTLIER_BATCH = 16
@@ -43,15 +44,18 @@ def adapted(recipe: Distillation, teacher: Teacher, pixels: Tensor, n_images: in
     cached
         Whether training reads cached states, which are those of whole images.
     """
-    relative, crop = recipe.relative, recipe.crop
-    if relative is None:
-        relative = find_outliers(teacher, pixels.split(OUTLIER_BATCH)).massive
+    relative, crop, keeps = recipe.relative, recipe.crop, recipe.window_keeps
+    if relative is None or keeps is None:
+        outliers = find_outliers(teacher, pixels.split(OUTLIER_BATCH))
+        often = [outliers.massive and share > OFTEN for row in outliers.where for share in row]
+        relative = outliers.massive if relative is None else relative
+        keeps = tuple(number for number, out in enumerate(often) if out) if keeps is None else keeps
     if crop is None:
         seen = max(stage.steps * stage.batch_size for stage in (recipe.blockwise, recipe.end_to_end))
         crop = CROP if seen > REPEATED * n_images else 1.0
-    recipe = replace(recipe, relative=relative, crop=crop, fit_images=_fit_images(recipe))
+    recipe = replace(recipe, relative=relative, crop=crop, window_keeps=keeps, fit_images=_fit_images(recipe))
     recipe = windowed(recipe, teacher, pixels)
-    return replace(recipe, crop=1.0, window=1.0, whole_share=0.0) if cached else recipe
+    return replace(recipe, crop=1.0, window=1.0, whole_share=0.0, window_keeps=()) if cached else recipe
 
 
 def windowed(recipe: Distillation, teacher: Teacher, pixels: Tensor) -> Distillation:
@@ -71,7 +75,8 @@ def windowed(recipe: Distillation, teacher: Teacher, pixels: Tensor) -> Distilla
     elif Window(teacher.layout, window).grid != teacher.layout.grid and not _runs_on_windows(teacher, pixels):
         note("the blocks of this model depend on positions in the grid: they are trained on all patches")
         window = 1.0
-    return replace(recipe, window=window, whole_share=whole_share)
+    keeps = () if window == 1 else recipe.window_keeps
+    return replace(recipe, window=window, whole_share=whole_share, window_keeps=keeps)
 
 
 def _fit_images(recipe: Distillation) -> int:

@@ -164,8 +164,9 @@ def train_surrogate(
     source, held_out = split_off(images.unsharded() if cache is None else cache, recipe)
     assert recipe.crop is not None
     assert recipe.window is not None
+    assert recipe.window_keeps is not None
     assert recipe.relative is not None
-    targets = Targets(teacher, recipe.crop, Window(teacher.layout, recipe.window))
+    targets = Targets(teacher, recipe.crop, Window(teacher.layout, recipe.window, recipe.window_keeps))
     loss = TrajectoryLoss(recipe.end_to_end_weights, recipe.relative)
     validation = Validation(
         surrogate, recipe, held_out, source.sample(len(held_out)), targets.whole, loss, variance

@@ -46,6 +46,9 @@ class Distillation:
     window, whole_share
         Side of the window of patches that training sees, over the side of the image, and the share of the last steps of
         stage 2 that see all patches; None for a window where the grid is large and blocks allow it.
+    window_keeps
+        Numbers of patches that every window sees besides its rectangle; None for those that are outlier tokens in most
+        images.
     fit_images
         Number of images on which the blocks are fitted by least squares before training (`fit_surrogate`); 0 for copies
         of the middle block of each phase; None to fit them before a short training.
@@ -64,6 +67,7 @@ class Distillation:
     crop: float | None = 1.0
     window: float | None = 1.0
     whole_share: float = 0.0
+    window_keeps: tuple[int, ...] | None = ()
     fit_images: int | None = 0
 
     def __post_init__(self) -> None:
@@ -113,7 +117,7 @@ class Distillation:
 
 
 # Fields that have other names in checkpoints, model cards and studies.
-_LATER = ("relative", "crop", "window", "whole_share", "fit_images")
+_LATER = ("relative", "crop", "window", "whole_share", "window_keeps", "fit_images")
 _KEYS = {"blockwise": "apart", "end_to_end": "joined", "end_to_end_weights": "joined_weights"}
 
 
@@ -197,6 +201,7 @@ def _default(steps: int, batch_size: int, seed: int, lr: float | None) -> Distil
         relative=None,
         crop=None,
         window=None,
+        window_keeps=None,
         fit_images=None,
     )
 

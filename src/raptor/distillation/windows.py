@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from raptor.core.flow import DepthFlow
@@ -23,7 +23,7 @@ SAME = 1e-3  # relative difference up to which two results of a block count as e
 
 @dataclass(frozen=True)
 class Window:
-    """A rectangle of patches, placed at random in each image; cls and registers are kept.
+    """A rectangle of patches, placed at random in each image; cls, registers and some patches are always kept.
 
     Parameters
     ----------
@@ -31,14 +31,20 @@ class Window:
         Token groups of the whole image.
     share
         Side of the window over the side of the patch grid.
+    kept
+        Numbers of patches that are seen besides the rectangle, counted row by row. For one that is inside it, a random
+        patch outside is seen, so that all images have equally many tokens.
     """
 
     layout: TokenLayout
     share: float
+    kept: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 < self.share <= 1:
             raise OptionError(f"a window has a share of the sides of the image above 0 and at most 1, not {self.share}")
+        if self.grid == self.layout.full_grid:
+            object.__setattr__(self, "kept", ())  # nothing is left out
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -48,8 +54,10 @@ class Window:
 
     @property
     def inside(self) -> TokenLayout:
-        """Token groups of a window."""
-        return TokenLayout(self.layout.n_cls, self.layout.n_register, self.grid)
+        """Token groups of a window; with patches besides the rectangle, the grid is one row."""
+        rows, columns = self.grid
+        grid = (1, rows * columns + len(self.kept)) if self.kept else self.grid
+        return TokenLayout(self.layout.n_cls, self.layout.n_register, grid)
 
     def take(self, tokens: Tokens) -> Float[Tensor, "batch some_tokens width"]:
         """Return the tokens of a window; its place is drawn from torch's global generator."""
@@ -60,9 +68,20 @@ class Window:
         top = torch.randint(all_rows - rows + 1, (n, 1, 1)).to(device)
         left = torch.randint(all_columns - columns + 1, (n, 1, 1)).to(device)
         row, column = torch.arange(rows, device=device)[:, None], torch.arange(columns, device=device)
-        patches = self.layout.n_prefix + ((top + row) * all_columns + left + column).flatten(1)
+        patches = ((top + row) * all_columns + left + column).flatten(1)
+        if self.kept:
+            patches = self._with_kept(patches)
         prefix = torch.arange(self.layout.n_prefix, device=device).expand(n, -1)
-        return tokens.gather(1, torch.cat([prefix, patches], dim=1)[..., None].expand(-1, -1, tokens.shape[-1]))
+        taken = torch.cat([prefix, self.layout.n_prefix + patches], dim=1)
+        return tokens.gather(1, taken[..., None].expand(-1, -1, tokens.shape[-1]))
+
+    def _with_kept(self, patches: Int[Tensor, "batch some"]) -> Int[Tensor, "batch more"]:
+        """Return the patches, the kept ones, and random others in place of those that are both; in order."""
+        rows, columns = self.layout.full_grid
+        priority = torch.rand(len(patches), rows * columns).to(patches.device)  # below 1
+        priority.scatter_(1, patches, 1.0)
+        priority[:, list(self.kept)] = 2.0
+        return priority.topk(patches.shape[1] + len(self.kept), dim=1).indices.sort(dim=1).values
 
 
 @torch.no_grad()
