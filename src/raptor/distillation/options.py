@@ -1,4 +1,4 @@
-"""Options of `raptor distill`, `raptor plan` and `raptor export`."""
+"""Options of `raptor distill`, `raptor plan`, `raptor export` and `raptor push`."""
 
 from __future__ import annotations
 
@@ -185,3 +185,25 @@ class ExportOptions:
     """
 
     format: Annotated[str, Option("File format: torch-export or onnx.")] = "torch-export"
+
+
+@dataclass(frozen=True)
+class PushOptions:
+    """How a surrogate is published.
+
+    Parameters
+    ----------
+    license
+        Identifier of the licence in its card; None for the teacher's, `unknown` if its card states none.
+    private
+        Whether only the owner of the hub id sees it.
+    dry_run
+        Show what would be uploaded, and upload nothing.
+    """
+
+    license: Annotated[
+        str | None,
+        Option("Licence of the surrogate, such as apache-2.0. Default: the teacher's, which it contains parts of."),
+    ] = None
+    private: Annotated[bool, Option("Make the model visible only to you.", flags=("--private",))] = False
+    dry_run: Annotated[bool, Option("Show what would be uploaded, and stop.", flags=("--dry-run",))] = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -167,6 +168,10 @@ def load_model(
     Teacher
         The model with `embed`, `step`, `readout`, `head`, `layout` and `preprocessing`.
     """
+    if "transformers" in sys.modules:  # where it is not, whatever imports it through raptor registers surrogates
+        from raptor.models.pretrained import register_auto_classes
+
+        register_auto_classes()
     size = as_image_size(image_size)
     own_code = load_model(teacher) if isinstance(teacher, str) else teacher
     if isinstance(own_code, Teacher):
