@@ -35,7 +35,7 @@ def raptor(*arguments, **options):
     return subprocess.Popen([sys.executable, "-m", "raptor", *map(str, arguments)], env=environment, **options)
 
 
-@pytest.mark.parametrize("kind", ["tar", "parquet"])
+@pytest.mark.parametrize("kind", ["tar", pytest.param("parquet", marks=pytest.mark.long)])
 def test_killed_and_resumed_is_the_same_to_the_last_bit(kind, tmp_path):
     make, stream = (as_tars, ()) if kind == "tar" else (as_parquet, ("--stream", "16"))
     data = make(tmp_path / "data", 64)

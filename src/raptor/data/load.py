@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,8 @@ __all__ = ["HELD_OUT", "load_images"]
 
 def default_data(model: str) -> str | None:
     """Return `scenes` for the bundled models; None for other models."""
-    return "scenes" if model.removeprefix("stitch:").partition(":")[0] == "scenes" else None
+    inner = re.sub(r"^(stitch:|elastic:|half:)+", "", model)
+    return "scenes" if re.split("[:@]", inner)[0] == "scenes" else None
 
 
 def data_for(model: str, data: str | None, purpose: str) -> str:
