@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from raptor.distillation.windows import Window
 from raptor.models.surrogate import Surrogate, build_surrogate
 from raptor.models.teachers.teacher import Teacher
 from raptor.models.weights import fingerprint
+from raptor.runtime.compiled import compile_blocks
 from raptor.runtime.files import explained
 from raptor.runtime.notes import note
 from raptor.runtime.progress import Progress, ProgressLike
@@ -145,6 +147,7 @@ def train_surrogate(
         torch.manual_seed(recipe.blockwise.seed)
         surrogate = start or build_surrogate(teacher, phases, recipe.kind, **recipe.block)
     surrogate.raptor.gradient_checkpointing = launch.gradient_checkpointing
+    compiled = compile_blocks([*surrogate.raptor.blocks, *teacher.parts.blocks]) if launch.compile else nullcontext()
     variance, first = None, next(images.shuffled(0, VARIANCE_IMAGES, recipe.blockwise.seed)).pixels.to(teacher.device)
     recipe = adapted(recipe, teacher, first, len(images), cache is not None)
     if recipe.normalise and not recipe.relative:
@@ -172,7 +175,7 @@ def train_surrogate(
     )  # fmt: skip
     seconds, unfinished, before = 0.0, None, 0
     steps = recipe.blockwise.steps + recipe.end_to_end.steps
-    with Progress.of(progress).bar(steps, f"distill {phases}", "step", recipe.blockwise.batch_size) as bar:
+    with compiled, Progress.of(progress).bar(steps, f"distill {phases}", "step", recipe.blockwise.batch_size) as bar:
         for name, objective, training, blockwise in _stages(surrogate, recipe, targets, variance):
 
             def batches(first: int, size: int, part: Part, seed: int = training.seed) -> Iterator[Batch | States]:
