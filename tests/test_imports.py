@@ -20,6 +20,7 @@ LEVELS = {
 ROOT_FILES = {"__init__.py", "__main__.py", "errors.py", "py.typed"}
 SURFACE = ("command", "text", "figures")  # modules of a feature that show or start something
 MOST_FILES, MOST_LINES = 20, 260
+SELF_CONTAINED = "modeling_raptor.py"  # one file by the convention of the hub; raptor saves it and never imports it
 
 # The stages of the pipeline are commands: it runs the verbs one after another, each in its own directory.
 RUNS_COMMANDS = ("pipeline/stages.py",)
@@ -86,7 +87,11 @@ def crowded(root: Path) -> set[str]:
 
 def long_files(root: Path) -> set[str]:
     """Return the source files with too many lines."""
-    return {str(path) for path in root.rglob("*.py") if len(path.read_text().splitlines()) > MOST_LINES}
+    return {
+        str(path)
+        for path in root.rglob("*.py")
+        if len(path.read_text().splitlines()) > MOST_LINES and path.name != SELF_CONTAINED
+    }
 
 
 SOURCES = {str(path.relative_to(SOURCE)): path for path in sorted(SOURCE.rglob("*.py"))}

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from raptor.distillation.options import DistillOptions as DistillOptions
     from raptor.distillation.options import ExportOptions as ExportOptions
     from raptor.distillation.options import PlanOptions as PlanOptions
+    from raptor.distillation.options import PushOptions as PushOptions
+    from raptor.distillation.push import PushResult as PushResult
+    from raptor.distillation.push import push as push
     from raptor.distillation.recipes import distillation_named as distillation_named
     from raptor.distillation.result import DistillResult as DistillResult
     from raptor.dynamics.compare import compare_dynamics as compare_dynamics
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
     from raptor.models.load import load_teacher as load_teacher
     from raptor.models.pretrained import RaptorConfig as RaptorConfig
     from raptor.models.pretrained import RaptorModel as RaptorModel
+    from raptor.models.pretrained import register_auto_classes as register_auto_classes
     from raptor.models.released import load_released as load_released
     from raptor.models.surrogate import Surrogate as Surrogate
     from raptor.models.teachers.registry import register_adapter as register_adapter
@@ -150,8 +154,12 @@ _HOME = {
     "fit_law": "raptor.distillation.law",
     "PlanOptions": "raptor.distillation.options",
     "PlanResult": "raptor.distillation.cost",
+    "push": "raptor.distillation.push",
+    "PushOptions": "raptor.distillation.options",
+    "PushResult": "raptor.distillation.push",
     "RaptorModel": "raptor.models.pretrained",
     "RaptorConfig": "raptor.models.pretrained",
+    "register_auto_classes": "raptor.models.pretrained",
     "load_released": "raptor.models.released",
     # Measure
     "measure_dynamics": "raptor.dynamics.survey",

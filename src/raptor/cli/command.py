@@ -19,7 +19,8 @@ NO_IMAGES = {"batch_size": None, "images": None, "image_size": None}
 @verb(START, "cli.doctor:DoctorResult", fails=lambda record: not record.result.ok, help=NO_IMAGES)
 def doctor(*, run_options: RunOptions) -> Record[DoctorResult]:
     """Show versions and devices, and check that the device computes the same numbers as the CPU."""
-    from raptor.cli.doctor import IMAGES, LAYERS, examine
+    from raptor.cli.device_check import IMAGES, LAYERS
+    from raptor.cli.doctor import examine
 
     with Run("doctor", run_options.config(), run_options.out, run_options.seed) as run:
         result = examine(run_options.device, run_options.seed)

@@ -1,4 +1,4 @@
-"""Whether this machine can do the work: versions, devices, and a toy flow on the device against the CPU."""
+"""Whether this machine can do the work: versions, devices, and the device against the CPU."""
 
 from __future__ import annotations
 
@@ -7,13 +7,9 @@ from dataclasses import dataclass
 
 import torch
 
-from raptor.core import toy
-from raptor.core.flow import rollout
+from raptor.cli.device_check import DeviceCheck, check_device
 from raptor.runtime.device import available_devices, resolve_device
 from raptor.runtime.rundir import versions
-
-TOLERANCE = 1e-5
-LAYERS, WIDTH, IMAGES = [0.1, 0.4, 0.02, 0.2], 64, 8  # angles of the toy flow's layers in radians
 
 
 @dataclass(frozen=True)
@@ -28,8 +24,12 @@ class DoctorResult:
         The device that was tested, and all that there are.
     cores, threads
         Number of CPU cores, and of threads that torch uses.
-    max_difference, tolerance, ok
-        Largest difference of a state from the CPU's, the largest that is allowed, and whether it is within it.
+    max_difference, tolerance
+        Largest difference of a state of a toy flow from the CPU's, relative to the largest, and what is allowed.
+    ok
+        Whether all checks are within their tolerances.
+    checks
+        A rollout of a toy flow, a similarity pass, a DMD and a training step, each compared with the CPU.
     """
 
     versions: dict[str, str | None]
@@ -40,10 +40,11 @@ class DoctorResult:
     max_difference: float
     ok: bool
     tolerance: float
+    checks: dict[str, DeviceCheck]
 
 
 def examine(device: str, seed: int = 0) -> DoctorResult:
-    """Compare a rollout of a toy flow on a device with the same on the CPU.
+    """Do some of raptor's work on a device, and the same on the CPU.
 
     Parameters
     ----------
@@ -53,18 +54,16 @@ def examine(device: str, seed: int = 0) -> DoctorResult:
         Seed of the images.
     """
     chosen = resolve_device(device)
-    flow = toy.Rotation(LAYERS, width=WIDTH)
-    pixels = torch.rand(IMAGES, 3, 32, 32, generator=torch.Generator().manual_seed(seed))
-    reference = rollout(flow, flow.embed(pixels)).states
-    measured = rollout(flow, flow.embed(pixels.to(chosen))).states.cpu()
-    difference = (measured - reference).abs().max().item()
+    checks = check_device(chosen, seed)
+    toy = checks["rollout"]
     return DoctorResult(
         versions=versions(),
         device=str(chosen),
         devices=available_devices(),
         cores=os.cpu_count(),
         threads=torch.get_num_threads(),
-        max_difference=difference,
-        ok=difference <= TOLERANCE,
-        tolerance=TOLERANCE,
+        max_difference=toy.difference,
+        ok=all(check.ok for check in checks.values()),
+        tolerance=toy.tolerance,
+        checks=checks,
     )

@@ -22,8 +22,12 @@ def show_doctor(record: Record[DoctorResult]) -> Iterator[Part]:
         ("largest difference", str(result.max_difference)),
     ]
     yield Table("raptor doctor", (), tuple(rows))
-    verdict = "agrees with" if result.ok else "DIFFERS FROM"
-    yield f"A toy flow on {result.device} {verdict} the CPU (tolerance {result.tolerance})"
+    compared = tuple(
+        (name, f"{check.difference:.1e}", f"{check.tolerance:.0e}", "ok" if check.ok else "DIFFERS")
+        for name, check in result.checks.items()
+    )
+    yield Table(f"{result.device} compared with the CPU", ("work", "difference", "tolerance", ""), compared)
+    yield f"{result.device} {'agrees with' if result.ok else 'DIFFERS FROM'} the CPU"
     yield from file_lines(record)
 
 

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import random
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from raptor.core.batches import LoadedImageSet
 from raptor.core.deprecation import renamed_keywords
 from raptor.core.preprocessing import GUESSED, Preprocessing
-from raptor.data.folders import read_folder, split_folders
+from raptor.data.image_cache import cache_images
 from raptor.data.images import Images
-from raptor.data.nyu import open_files, open_labelled
-from raptor.data.pairs import open_pairs
-from raptor.data.records import Records, Subset
+from raptor.data.records import Subset
 from raptor.data.scenes.images import DEFAULT_IMAGES, SceneImages
 from raptor.data.scenes.layout import SPLITS
+from raptor.data.sources import open_splits
 from raptor.data.splits import HELD_OUT, choose, hold_out, known_split
+from raptor.data.streaming.images import StreamedImages, shards_of
+from raptor.data.streaming.tables import BUFFER
 from raptor.errors import DataError, OptionError
 from raptor.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from raptor.runtime.notes import note
-from raptor.runtime.optional_imports import HUB_ID
 
 if TYPE_CHECKING:
     from raptor.models.teachers.teacher import Teacher
@@ -33,7 +32,8 @@ __all__ = ["HELD_OUT", "load_images"]
 
 def default_data(model: str) -> str | None:
     """Return `scenes` for the bundled models; None for other models."""
-    return "scenes" if model.removeprefix("stitch:").partition(":")[0] == "scenes" else None
+    inner = re.sub(r"^(stitch:|elastic:|half:)+", "", model)
+    return "scenes" if re.split("[:@]", inner)[0] == "scenes" else None
 
 
 def data_for(model: str, data: str | None, purpose: str) -> str:
@@ -66,7 +66,7 @@ def parse_source(text: str) -> tuple[str, str | None]:
 
 def split_names(source: str) -> list[str]:
     """Return the names of the splits of a dataset; [''] if it has none."""
-    return list(SPLITS) if source == "scenes" else list(_open(source, None, None))
+    return list(SPLITS) if source == "scenes" else list(open_splits(source, None, None))
 
 
 def training_split(split: str | None, eval_data: str | None) -> str:
@@ -91,13 +91,16 @@ def load_images(
     image_column: str | None = None,
     label_column: str | None = None,
     process_group: ProcessGroup = SINGLE_PROCESS,
+    stream: int | None = None,
+    cache: str | Path | None = None,
 ) -> LoadedImageSet:
     """Load images with the preprocessing of a model.
 
     Parameters
     ----------
     source
-        `scenes`, a folder of images, a folder of class folders, a parquet file or a folder of them, or a dataset id.
+        `scenes`, a folder of images, a folder of class folders, a parquet file or a folder of them, tar shards in the
+        format of webdataset or a folder of them, or a dataset id.
         With masks: a folder with `images` and `annotations` (or `masks`), ADE20k, or Pascal VOC. With depth: NYU Depth
         v2 (the labelled .mat file, or folders of .h5 files). `SOURCE:SPLIT` names a split. Folders or files named
         `train`, `val` and `test` are splits.
@@ -121,6 +124,11 @@ def load_images(
         Names of the columns of a table, if they cannot be detected.
     process_group
         Processes that share the images: `raptor.runtime.distributed.process_group()` in a script under torchrun.
+    stream
+        Read parquet files and dataset ids in order, without copying them to disk; training shuffles within a buffer of
+        this many images. Tar shards are always read in this way, with a buffer of 1,000 by default.
+    cache
+        Directory for resized and cropped images, so that images are decoded only once. By default, none.
 
     Returns
     -------
@@ -141,10 +149,16 @@ def load_images(
         )
     if images is not None and images < 1:
         raise OptionError(f"images {images} must be at least 1")
+    if stream is not None and stream < 1:
+        raise OptionError(f"stream {stream} must be at least 1: the number of images to shuffle within")
+    if text == "scenes" and (stream is not None or cache is not None):
+        raise OptionError(
+            "scenes are drawn when they are needed: stream= and cache= (--stream, --cache-images) do not apply"
+        )
     if text == "scenes":
         chosen = choose(list(SPLITS), wanted, text)
         return SceneImages(preprocessing, chosen, images or DEFAULT_IMAGES, batch_size, process_group=process_group)
-    splits = _open(text, image_column, label_column)
+    splits = open_splits(text, image_column, label_column, stream)
     if list(splits) == [""]:
         records = splits[""]()
         if wanted is not None:
@@ -155,67 +169,13 @@ def load_images(
         records = Subset(records, sorted(random.Random(seed).sample(range(len(records)), images)))
     if len(records) == 0:
         raise DataError(f"{str(source)!r} has no images")
-    return Images(records, preprocessing, batch_size, workers, allow_damaged, process_group)
-
-
-def _open(text: str, image_column: str | None, label_column: str | None) -> dict[str, Any]:
-    """Return a function that reads each split, by name; a dataset without splits has the name ''."""
-    path = Path(text)
-
-    def table(files: list[Path]) -> Any:
-        def read() -> Records:
-            from raptor.data.tables import open_parquet, read_table
-
-            return read_table(open_parquet(files), text, image_column, label_column, (files[0].parent,))
-
-        return read
-
-    if os.path.isdir(text):
-        if parquet := sorted(path.glob("*.parquet")) or sorted(path.glob("data/*.parquet")):
-            return {name: table(files) for name, files in _by_split(parquet, text).items()}
-        if pairs := open_pairs(path) or open_files(path):
-            return dict(pairs)
-        if folders := split_folders(path):
-            every = folders.values()
-            return {name: lambda folder=folder: read_folder(folder, every) for name, folder in folders.items()}
-        return {"": lambda: read_folder(path)}
-    if path.suffix == ".mat" and os.path.isfile(text):
-        return dict(open_labelled(path))
-    if files := [path] if os.path.isfile(text) else _matching(text):
-        if any(file.suffix != ".parquet" for file in files):
-            raise DataError(f"{text!r} is neither a folder of images nor a parquet file")
-        return {"": table(files)}
-    if not HUB_ID.fullmatch(text):
-        raise DataError(f"no folder, parquet file or dataset {text[:200]!r} exists")
-    return _open_dataset(text, image_column, label_column)
-
-
-def _matching(pattern: str) -> list[Path]:
-    """Return the files that match a pattern; an empty list for text that cannot be a pattern."""
-    try:
-        return sorted(map(Path, glob.glob(pattern)))
-    except (ValueError, RecursionError):
-        return []
-
-
-def _open_dataset(name: str, image_column: str | None, label_column: str | None) -> dict[str, Any]:
-    from raptor.data.tables import cache_folders, open_dataset, read_table
-
-    where = cache_folders()
-    return {
-        known_split(split) or split: lambda table=table: read_table(table, name, image_column, label_column, where)
-        for split, table in open_dataset(name).items()
-    }
-
-
-def _by_split(files: list[Path], source: str) -> dict[str, list[Path]]:
-    """Group parquet files by the split that their names begin with (`train-00000-of-00005.parquet`)."""
-    groups: dict[str, list[Path]] = {}
-    for file in files:
-        groups.setdefault(known_split(re.split(r"[-_.]", file.name)[0]) or "", []).append(file)
-    if "" in groups and len(groups) > 1:
-        raise DataError(
-            f"some parquet files of {source!r} are named after splits, but {groups[''][0].name!r} is not; select files "
-            f"with a pattern such as '{source}/train-*.parquet'"
-        )
-    return groups
+    in_shards = shards_of(records) is not None
+    if stream is not None and not in_shards:
+        raise OptionError(f"--stream is for parquet files, dataset ids and tar shards; {text!r} is none of them")
+    if cache is not None:
+        records, preprocessing = cache_images(records, preprocessing, Path(cache))
+    if not in_shards:
+        return Images(records, preprocessing, batch_size, workers, allow_damaged, process_group)
+    streamed = StreamedImages(records, preprocessing, batch_size, workers, allow_damaged, process_group)
+    streamed.buffer = stream or BUFFER
+    return streamed

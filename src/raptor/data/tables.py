@@ -23,7 +23,7 @@ def open_parquet(files: list[Path]) -> Any:
     import datasets
 
     try:
-        with _silence():
+        with silence_datasets():
             return datasets.load_dataset("parquet", data_files=[os.path.abspath(file) for file in files], split="train")
     except Exception as error:
         # Arrow and datasets raise many classes for a damaged file.
@@ -63,7 +63,7 @@ def _reason(error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def _silence() -> Iterator[None]:
+def silence_datasets() -> Iterator[None]:
     """Turn off the log messages and progress bars of `datasets`, and restore both at the end."""
     import datasets
 
@@ -94,6 +94,24 @@ def read_table(
     """
     import datasets
 
+    image, label, classes = choose_columns(table, name, image_column, label_column)
+    if isinstance(table.features[image], datasets.Image):
+        table = table.cast_column(image, datasets.Image(decode=False))
+    return TableRecords(table, image, label, classes, name, folders)
+
+
+def choose_columns(
+    table: Any, name: str, image_column: str | None, label_column: str | None
+) -> tuple[str, str | None, tuple[str, ...] | None]:
+    """Return the columns of images and of labels, and the class names; None without labels.
+
+    Parameters
+    ----------
+    table
+        A table with `column_names`, `features` and `unique(column)`.
+    name, image_column, label_column
+        As in `read_table`.
+    """
     columns = list(table.column_names)
     image = check_column(image_column, columns, "image") if image_column else _guess_image(table, name)
     label = check_column(label_column, columns, "label") if label_column else _guess_label(table)
@@ -103,12 +121,16 @@ def read_table(
             f"the label column {label!r} of {name!r} has values of {table.features[label]} or missing values; labels "
             f"must be names, or class numbers from 0 to {MOST_CLASSES - 1:,}"
         )
-    if isinstance(table.features[image], datasets.Image):
-        table = table.cast_column(image, datasets.Image(decode=False))
-    elif not _holds_images(table.features[image]):
+    if not _holds_images(table.features[image]):
         raise DataError(f"the column {image!r} of {name!r} has values of {table.features[image]}, not images")
     # A detected column without valid classes is not a label column.
-    return TableRecords(table, image, None if classes is None else label, classes, name, folders)
+    return image, None if classes is None else label, classes
+
+
+def content_of(value: Any) -> bytes:
+    """Return the bytes of an image in a row; empty where there are none, which the decoder reports as damaged."""
+    content = value.get("bytes") if isinstance(value, dict) else value
+    return content if isinstance(content, bytes) else b""
 
 
 def _holds_images(feature: Any) -> bool:

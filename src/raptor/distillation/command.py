@@ -1,4 +1,4 @@
-"""`raptor distill`, `raptor plan` and `raptor export`."""
+"""`raptor distill`, `raptor plan`, `raptor export` and `raptor push`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from raptor.core.options import Option
 from raptor.core.phases import Phases
 from raptor.core.serialize import to_plain
 from raptor.data.options import LoadOptions
-from raptor.distillation.options import DistillOptions, ExportOptions, PlanOptions
+from raptor.distillation.options import DistillOptions, ExportOptions, PlanOptions, PushOptions
 from raptor.errors import DataError, OptionError
 from raptor.phases.options import parse_k
 from raptor.runtime.options import Data, EvalData, Head, Model, RunOptions, Weights
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from raptor.core.batches import LoadedImageSet
     from raptor.distillation.cost import PlanResult
     from raptor.distillation.export import ExportResult
+    from raptor.distillation.push import PushResult
     from raptor.distillation.result import DistillResult
     from raptor.models.teachers.teacher import Teacher
 
@@ -216,3 +217,22 @@ def export_command(
         run.begin()
         result = export(teacher, run_options.out, options)
         return run.record(result, images=0, layers=teacher.depth, about={"model": surrogate})
+
+
+@verb(
+    SURROGATE, "distillation.push:PushResult", name="push",
+    help=dict.fromkeys(("out", "seed", "device", "batch_size", "images", "image_size")),
+)  # fmt: skip
+def push_command(
+    run: Annotated[str, Option("Directory that raptor distill wrote.", positional=True)],
+    id: Annotated[str, Option("Hugging Face id to upload to, OWNER/NAME.", positional=True)],
+    *,
+    options: PushOptions,
+    run_options: RunOptions,
+) -> Record[PushResult]:
+    """Publish a surrogate on the Hugging Face hub, after showing what is uploaded."""
+    from raptor.distillation.push import push
+
+    config = run_options.config(options, run=run, id=id)
+    with Run("push", config, run_options.out, run_options.seed) as directory:
+        return directory.record(push(run, id, options, run_options.announce), images=0, layers=0, about={"model": id})

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from raptor.models.surrogate import Surrogate, build_surrogate
 from raptor.models.teachers.teacher import Teacher
 from raptor.models.weights import fingerprint
 from raptor.phases.function.training_free import fit_surrogate
+from raptor.runtime.compiled import compile_blocks
 from raptor.runtime.files import explained
 from raptor.runtime.notes import note
 from raptor.runtime.progress import Progress, ProgressLike
@@ -147,6 +149,7 @@ def train_surrogate(
     recipe = adapted(recipe, teacher, first, len(images), cache is not None)
     surrogate = start or _start(teacher, images, phases, recipe)
     surrogate.raptor.gradient_checkpointing = launch.gradient_checkpointing
+    compiled = compile_blocks([*surrogate.raptor.blocks, *teacher.parts.blocks]) if launch.compile else nullcontext()
     if recipe.normalise and not recipe.relative:
         variance = {
             name: values.to(teacher.device) for name, values in measure_state_variance(teacher, first.split(16)).items()
@@ -173,7 +176,7 @@ def train_surrogate(
     )  # fmt: skip
     seconds, unfinished, before = 0.0, None, 0
     steps = recipe.blockwise.steps + recipe.end_to_end.steps
-    with Progress.of(progress).bar(steps, f"distill {phases}", "step", recipe.blockwise.batch_size) as bar:
+    with compiled, Progress.of(progress).bar(steps, f"distill {phases}", "step", recipe.blockwise.batch_size) as bar:
         for name, objective, training, blockwise in _stages(surrogate, recipe, targets, variance):
 
             def batches(first: int, size: int, part: Part, seed: int = training.seed) -> Iterator[Batch | States]:

@@ -11,6 +11,8 @@ from raptor.core.deserialize import from_plain
 from raptor.core.serialize import Key
 from raptor.evaluation.evaluate import FidelityResult
 from raptor.models.pretrained import RaptorConfig
+from raptor.models.remote.files import INSTALL, is_self_contained
+from raptor.models.remote.metadata import UNKNOWN, Score, front_matter
 from raptor.render.tables import Cell, Number, Table
 
 
@@ -32,18 +34,22 @@ class SavedFidelity:
     result: Annotated[FidelityResult, Key(inline=True)]
 
 
-def model_card(config: RaptorConfig) -> str:
+def model_card(config: RaptorConfig, place: str = "DIRECTORY", licence: str | None = None) -> str:
     """Return the README.md of a saved surrogate.
 
     Parameters
     ----------
     config
         The configuration that was saved with it.
+    place
+        Where it is loaded from: its directory or its hub id.
+    licence
+        Identifier of its licence; None for that of the teacher, whose embedding and norm it contains.
     """
     provenance = config.provenance
     teacher, training = provenance.get("teacher", {}), provenance.get("training", {})
     k = config.phases.count("-") + 1
-    front = "---\nlibrary_name: raptor-vit\ntags:\n- vision\n- block-recurrent\n- image-feature-extraction\n---\n"
+    front = _front_matter(config, licence or str(provenance.get("license", UNKNOWN)))
     lines = [
         f"# Raptor {config.phases} of {teacher.get('name', 'a ViT')}",
         "",
@@ -52,12 +58,7 @@ def model_card(config: RaptorConfig) -> str:
         "The embedding, the final norm and the classifier are the teacher's own.",
         "",
         *_unfinished(training.get("unfinished")),
-        "```python",
-        "from raptor import RaptorModel",
-        "",
-        'model = RaptorModel.from_pretrained("DIRECTORY")',
-        "states = model(pixels, output_hidden_states=True).hidden_states  # layers 0..L, before the final norm",
-        "```",
+        *_usage(config, place),
         "",
         *_fidelity(provenance.get("fidelity")),
         "",
@@ -70,6 +71,42 @@ def model_card(config: RaptorConfig) -> str:
         "Method: *Block-Recurrent Dynamics in Vision Transformers*, arXiv 2512.19941.",
     ]
     return front + "\n".join(lines) + "\n"
+
+
+def _front_matter(config: RaptorConfig, licence: str) -> str:
+    provenance = config.provenance
+    scores, evaluated = [], ""
+    if provenance.get("fidelity"):
+        measured: SavedFidelity = from_plain(SavedFidelity, provenance["fidelity"], "fidelity")
+        evaluated, result = measured.data, measured.result
+        by_layer = [float(value) for value in result.by_layer["r2"].mean["all"]]
+        scores = [
+            Score("r2", "R2 of the states at the last layer", by_layer[-1]),
+            Score("r2", "R2 of the states, mean over layers", sum(by_layer) / len(by_layer)),
+        ]
+        if result.surrogate_top1 is not None:
+            top1 = float(result.surrogate_top1.value)
+            scores.append(Score("accuracy", "top-1 with the teacher's classifier", top1, "image-classification"))
+    teacher = str(provenance.get("teacher", {}).get("name", ""))
+    library = "transformers" if is_self_contained(config.teacher) else "raptor-vit"
+    name = f"Raptor {config.phases} of {teacher or 'a ViT'}"
+    return front_matter(name, library, licence, teacher, [str(provenance.get("data", ""))], evaluated, scores)
+
+
+def _usage(config: RaptorConfig, place: str) -> list[str]:
+    """Return how to load the model: with transformers alone where that is possible, and with raptor."""
+    states = "states = model(pixels, output_hidden_states=True).hidden_states  # layers 0..L, before the final norm"
+    with_raptor = ["from raptor import RaptorModel", "", f'model = RaptorModel.from_pretrained("{place}")', states]
+    if not is_self_contained(config.teacher):
+        return [f"Loading it needs raptor (`{INSTALL}`).", "", "```python", *with_raptor, "```"]
+    return [
+        "With transformers alone; the code that runs is `modeling_raptor.py` of this directory:", "", "```python",
+        "from transformers import AutoImageProcessor, AutoModel", "",
+        f'model = AutoModel.from_pretrained("{place}", trust_remote_code=True)',
+        f'pixels = AutoImageProcessor.from_pretrained("{place}")(image, return_tensors="pt")["pixel_values"]',
+        states, "```", "", f"With raptor (`{INSTALL}`), without code of this directory:", "", "```python",
+        *with_raptor, "```",
+    ]  # fmt: skip
 
 
 def _unfinished(at: dict[str, Any] | None) -> list[str]:

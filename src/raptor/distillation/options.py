@@ -1,4 +1,4 @@
-"""Options of `raptor distill`, `raptor plan` and `raptor export`."""
+"""Options of `raptor distill`, `raptor plan`, `raptor export` and `raptor push`."""
 
 from __future__ import annotations
 
@@ -50,6 +50,10 @@ class DistillOptions:
         Parts of a batch that are computed one after another.
     gradient_checkpointing
         Compute activations inside blocks again for the gradient, which needs less memory and more time.
+    compile
+        Compile the blocks of teacher and surrogate with `torch.compile`.
+    tf32
+        Use TF32 for matrix products of single precision on GPUs that have it.
     track
         Trackers to log to, besides metrics.jsonl: `tensorboard`, `wandb`.
     batch_size
@@ -105,6 +109,13 @@ class DistillOptions:
         bool, Option("Recompute activations in the backward pass. This saves memory and takes about a third more time.",
                      flags=("--gradient-checkpointing",), aliases=("--recompute",))
     ] = False  # fmt: skip
+    compile: Annotated[
+        bool, Option("Compile the blocks of teacher and surrogate with torch.compile: a slow start, then faster steps. "
+                     "Results differ by rounding.", flags=("--compile",))
+    ] = False  # fmt: skip
+    tf32: Annotated[
+        bool, Option("Use TF32 for matrix products on GPUs that have it: faster, and less precise.", flags=("--tf32",))
+    ] = False
     track: Annotated[
         tuple[str, ...],
         Option("Also log to tensorboard, wandb or both (tensorboard,wandb).",
@@ -126,6 +137,7 @@ class DistillOptions:
         return {
             "precision": self.precision, "accumulate": self.gradient_accumulation_steps,
             "recompute": self.gradient_checkpointing, "trackers": self.track,
+            **({"compile": True} if self.compile else {}), **({"tf32": True} if self.tf32 else {}),
         }  # fmt: skip
 
     def distillation(self) -> Distillation:
@@ -210,3 +222,25 @@ class ExportOptions:
     """
 
     format: Annotated[str, Option("File format: torch-export or onnx.")] = "torch-export"
+
+
+@dataclass(frozen=True)
+class PushOptions:
+    """How a surrogate is published.
+
+    Parameters
+    ----------
+    license
+        Identifier of the licence in its card; None for the teacher's, `unknown` if its card states none.
+    private
+        Whether only the owner of the hub id sees it.
+    dry_run
+        Show what would be uploaded, and upload nothing.
+    """
+
+    license: Annotated[
+        str | None,
+        Option("Licence of the surrogate, such as apache-2.0. Default: the teacher's, which it contains parts of."),
+    ] = None
+    private: Annotated[bool, Option("Make the model visible only to you.", flags=("--private",))] = False
+    dry_run: Annotated[bool, Option("Show what would be uploaded, and stop.", flags=("--dry-run",))] = False

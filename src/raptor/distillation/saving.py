@@ -6,6 +6,7 @@ from pathlib import Path
 
 from raptor.core.serialize import to_plain
 from raptor.distillation.model_card import SavedFidelity, model_card
+from raptor.models.remote.metadata import licence_of
 from raptor.models.standalone import standalone
 from raptor.models.surrogate import Surrogate
 from raptor.runtime.files import replacing
@@ -31,7 +32,13 @@ def save_surrogate(
     """
     if out is None:
         return
-    provenance = {"data": data, "seed": seed, **({} if fidelity is None else {"fidelity": fidelity})}
+    licence = licence_of(surrogate.teacher.name)
+    provenance = {
+        "data": data,
+        "seed": seed,
+        "license": licence,
+        **({} if fidelity is None else {"fidelity": fidelity}),
+    }
     recorded = to_plain({**provenance, "versions": versions()})
     model = standalone(surrogate, surrogate.record["kind"], surrogate.record["block"], recorded)
     with silence(), replacing(out / "model") as folder:

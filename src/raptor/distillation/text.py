@@ -1,4 +1,4 @@
-"""What `raptor distill`, `raptor plan` and `raptor export` show."""
+"""What `raptor distill`, `raptor plan`, `raptor export` and `raptor push` show."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from raptor.distillation.cost import PlanResult
 from raptor.distillation.export import ExportResult
+from raptor.distillation.push import PushResult
 from raptor.distillation.result import DistillResult
 from raptor.evaluation import tables
 from raptor.render.registry import page_sentences, page_table
@@ -40,6 +41,12 @@ def show_export(record: Record[ExportResult]) -> Iterator[Part]:
     yield f"{(record.out or Path()) / result.file}: differs by {result.max_difference:.1e} at most"
 
 
+def show_push(record: Record[PushResult]) -> Iterator[Part]:
+    """Yield the files, and where they are."""
+    yield _files(record.result)
+    yield _published(record.result)
+
+
 @singledispatch
 def notebook(result: object) -> list[Part]:
     """Return what a notebook shows."""
@@ -59,6 +66,20 @@ def _(result: PlanResult) -> list[Part]:
 @notebook.register
 def _(result: ExportResult) -> list[Part]:
     return [f"{result.file}: differs by {result.max_difference:.1e} at most"]
+
+
+@notebook.register
+def _(result: PushResult) -> list[Part]:
+    return [_files(result), _published(result)]
+
+
+def _files(result: PushResult) -> Table:
+    rows = tuple((name, f"{size:,}") for name, size in result.files.items())
+    return Table(f"{result.id}, licence {result.license}", ("file", "bytes"), rows)
+
+
+def _published(result: PushResult) -> str:
+    return f"published at {result.url}" if result.uploaded else "nothing was uploaded (--dry-run)"
 
 
 def _training(result: DistillResult) -> str:

@@ -21,12 +21,14 @@ from raptor.evaluation.cost import (
     description_length,
     runtime_ratio,
 )
+from raptor.evaluation.elastic.measure import ElasticDepth, elastic_depths
 from raptor.evaluation.fidelity import Observe, trajectory_fidelity
 from raptor.evaluation.linear import LinearBaselines, linear_baselines, take
 from raptor.evaluation.nulls import NullFidelity, check_disjoint, measure_nulls, recorded_recipe
 from raptor.evaluation.options import FidelityOptions
 from raptor.inspection.separate import OutlierGroup, Separation, separation
 from raptor.models.complexity import count_flops, count_parameters
+from raptor.models.elastic import ElasticModel
 from raptor.models.surrogate import Surrogate
 from raptor.render.notebook import HtmlRepr
 from raptor.runtime.progress import ProgressLike
@@ -68,6 +70,8 @@ class FidelityResult(HtmlRepr):
         The command that measured the nulls, if they come with a bundled surrogate.
     outliers
         Which patches are the token group `outlier`; None where outliers are not separate.
+    elastic
+        The surrogate in other numbers of steps, by their total; None where it was run for its own alone.
     """
 
     teacher_top1: Estimate[float] | None
@@ -87,6 +91,7 @@ class FidelityResult(HtmlRepr):
     nulls: dict[str, NullFidelity] | None = key(None, omit_none=True)
     nulls_from: str | None = key(None, omit_none=True)
     outliers: OutlierGroup | None = key(None, omit_none=True)
+    elastic: dict[int, ElasticDepth] | None = key(None, omit_none=True)
 
     @property
     def n(self) -> int:
@@ -136,6 +141,8 @@ def fidelity(
             raise OptionError("null teachers need images to train on: pass train_images=")
         check_disjoint(images, train_images)
         recorded_recipe(surrogate.record)  # a mistake is found before anything is measured
+    for steps in options.elastic or ():
+        ElasticModel(surrogate, steps)  # likewise
     first = next(iter(images))
     reason = no_accuracy(surrogate, first, images.classes)
     measure = AccuracyMeasure(surrogate) if reason is None else None
@@ -149,7 +156,9 @@ def fidelity(
     )  # fmt: skip
     right = None if measure is None else measure.compute(seed)
     notes = [] if reason is None else [f"no accuracy: {reason}"]
-    linear, nulls = None, None
+    linear, nulls, elastic = None, None, None
+    if options.elastic:
+        elastic = elastic_depths(surrogate, images, options.elastic, seed, reason is None)
     if options.linear_images:
         some = take(images, options.linear_images)
         some = as_image_set(tracked(some, "linear baselines", progress))
@@ -178,6 +187,7 @@ def fidelity(
         linear=linear,
         nulls=nulls,
         outliers=None if separated is None else separated.group,
+        elastic=elastic,
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from raptor.core.options import Option
+from raptor.core.options import Option, parse_counts
+from raptor.core.serialize import Key
 from raptor.errors import OptionError
 from raptor.runtime.options import TOGETHER, Outliers, check_outliers
 
@@ -26,6 +27,8 @@ class FidelityOptions:
         as many steps as the surrogate was trained for.
     outliers
         `together` or `separate`: whether patches with massive activations are a token group of their own, `outlier`.
+    elastic
+        Total numbers of steps for which the surrogate is also run; None for its own alone.
     """
 
     linear_images: Annotated[
@@ -53,6 +56,15 @@ class FidelityOptions:
         ),
     ] = None
     outliers: Outliers = TOGETHER
+    elastic: Annotated[
+        list[int] | None,
+        Option(
+            "Also run the surrogate for these total numbers of steps, such as 6,12,24, and compare its last tokens "
+            "with the teacher's.",
+            parse=parse_counts,
+        ),
+        Key(omit_none=True),
+    ] = None
 
     def __post_init__(self) -> None:
         check_outliers(self.outliers)

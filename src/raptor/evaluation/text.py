@@ -8,6 +8,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from raptor.evaluation import tables
+from raptor.evaluation.elastic.table import elastic_table
 from raptor.evaluation.evaluate import FidelityResult
 from raptor.evaluation.rewritable import rewritable_rung
 from raptor.render.registry import Rung, evidence, page_sentences, page_table
@@ -18,6 +19,8 @@ from raptor.runtime.rundir import Record
 def show_fidelity(record: Record[FidelityResult]) -> Iterator[Part]:
     """Yield fidelity by layer, accuracy and cost."""
     yield from tables.parts(record.result, record.images)
+    if record.result.elastic is not None:
+        yield elastic_table(record.result.elastic)
     yield from file_lines(record)
 
 
@@ -54,6 +57,12 @@ def linear(record: Record[FidelityResult]) -> Table | None:
 def nulls(record: Record[FidelityResult]) -> Table | None:
     """Return what the same surrogate reaches on null teachers."""
     return tables.nulls(record.result, _name(record))
+
+
+@page_table("fidelity", "surrogate")
+def elastic(record: Record[FidelityResult]) -> Table | None:
+    """Return fidelity and accuracy by number of steps."""
+    return None if record.result.elastic is None else elastic_table(record.result.elastic)
 
 
 @page_sentences("fidelity", "surrogate")

@@ -30,8 +30,8 @@ class DepthScale(nn.Module):
         nn.init.normal_(last.weight, std=std)
         nn.init.normal_(last.bias, std=std)
 
-    def forward(self, target: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Return three tensors of factors, (1, 1, width) each, for a target layer, 1..L."""
+    def forward(self, target: float) -> tuple[Tensor, Tensor, Tensor]:
+        """Return three tensors of factors, (1, 1, width) each, for a target layer, 1..L, or one in between."""
         first, activation, last = self.t_proj
         hidden = activation(first(next(self.parameters()).new_full((1, 1), float(target))))
         # A matrix-vector product may round differently depending on memory alignment; an explicit sum does not.

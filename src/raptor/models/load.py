@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -11,6 +13,7 @@ from typing import Any, SupportsIndex
 import torch
 from torch import nn
 
+from raptor.core.phases import Phases
 from raptor.core.preprocessing import Preprocessing, Size
 from raptor.errors import ImageSizeError, OptionError
 from raptor.models.checkpoints import SURROGATE_TYPE, is_of_type, load_vit
@@ -81,6 +84,33 @@ def _stitched(name: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
     return StitchedModel(with_teacher(saved.module, teacher), int(layer)), teacher.preprocessing
 
 
+def _half_steps(name: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
+    """Load `half:MODEL`: a model whose layers are attention and MLP half-steps."""
+    from raptor.models.half_steps import HalfStepModel
+
+    if not name or name.startswith("half:"):
+        raise OptionError(f"half-steps are half:MODEL, with a model that is not cut already, not {name[:200]!r}")
+    teacher = load_model(name, weights=weights, dtype=dtype)
+    return HalfStepModel(teacher), teacher.preprocessing
+
+
+def _elastic(name: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
+    """Load `elastic:SURROGATE@STEPS`: a surrogate that is run for another number of steps."""
+    from raptor.models.elastic import ElasticModel
+    from raptor.models.pretrained import RaptorModel
+
+    folder, _, steps = name.rpartition("@")
+    is_steps = re.fullmatch(r"\d{1,4}(-\d{1,4})*", steps, flags=re.ASCII) is not None
+    saved = load_model(folder, dtype=dtype) if folder and is_steps else None
+    if weights is not None or saved is None or not isinstance(saved.module, RaptorModel):
+        raise OptionError(
+            "a surrogate of elastic depth is elastic:SURROGATE@STEPS, with a directory that raptor distill wrote and a "
+            f"number of steps (or those of each phase, such as 6-6-4), and has its own weights; not {name[:200]!r}"
+        )
+    chosen = Phases.parse(steps) if "-" in steps else int(steps)
+    return ElasticModel(saved.module.surrogate, chosen), saved.preprocessing
+
+
 def _from_python(name: str, weights: Path | None, dtype: torch.dtype) -> Loaded:
     if weights is not None:
         raise OptionError("weights= (--weights) cannot be used with python:...; load the weights in your function")
@@ -92,6 +122,8 @@ SOURCES: dict[str, Callable[[str, Path | None, torch.dtype], Loaded]] = {
     "timm": _from_timm,
     "dinov2": _from_dinov2,
     "stitch": _stitched,
+    "half": _half_steps,
+    "elastic": _elastic,
     "python": _from_python,
 }
 
@@ -140,6 +172,7 @@ def load_model(
         One of: `scenes` (the bundled ViT); `scenes:k2` or `scenes:k3` (bundled surrogates of it); a hub id; a
         directory written by `save_pretrained`, `raptor train` or `raptor distill`; `timm:NAME`; `dinov2:ARCH`, which
         needs `weights`; `stitch:SURROGATE@LAYER` (the surrogate up to that layer, its teacher from there on);
+        `elastic:SURROGATE@STEPS` (the surrogate in another number of steps); `half:MODEL` (its half-steps);
         `python:package.module:function` (calls your function, which returns a module, a depth flow, or a pair of one
         of them and its preprocessing); or an `nn.Module`. A module is put into evaluation mode and used in place. Only
         a timm model at another image size is copied, because its position embedding is resampled.
@@ -167,6 +200,10 @@ def load_model(
     Teacher
         The model with `embed`, `step`, `readout`, `head`, `layout` and `preprocessing`.
     """
+    if "transformers" in sys.modules:  # where it is not, whatever imports it through raptor registers surrogates
+        from raptor.models.pretrained import register_auto_classes
+
+        register_auto_classes()
     size = as_image_size(image_size)
     own_code = load_model(teacher) if isinstance(teacher, str) else teacher
     if isinstance(own_code, Teacher):

@@ -1,7 +1,8 @@
 """Surrogates as models of transformers, with `save_pretrained`, `from_pretrained` and `AutoModel`.
 
 A saved surrogate does not need its teacher: it contains the teacher's embedding, final norm and classifier, but not its
-blocks. Importing this module registers the classes with transformers' Auto classes.
+blocks. Importing this module registers the classes with transformers' Auto classes. `remote` adds what programs
+without raptor need.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from raptor.errors import RaptorError, WeightsError, one_line
 from raptor.models.checkpoints import SURROGATE_TYPE
 from raptor.models.raptor import TeacherBlock
 from raptor.models.relaxation import RelaxedBlock
+from raptor.models.remote.files import AUTO_MAP, is_self_contained, write_hub_files
 from raptor.models.surrogate import Surrogate, build_raptor
 from raptor.models.teachers.skeleton import rebuild
 from raptor.models.teachers.teacher import Teacher
@@ -119,6 +121,12 @@ class RaptorModel(transformers.PreTrainedModel):
                     module.rename(module, state, f"{name}.")
         return super().from_pretrained(source, *args, **{**kwargs, "config": config})
 
+    def save_pretrained(self, save_directory: str | Path, *args: Any, **kwargs: Any) -> None:
+        """Save the surrogate as in transformers, with what `AutoModel` needs where raptor is not installed."""
+        self.config.auto_map = AUTO_MAP if is_self_contained(self.config.teacher) else None
+        super().save_pretrained(save_directory, *args, **kwargs)
+        write_hub_files(Path(save_directory), self.config.teacher, _preprocessing(self.config))
+
     def __deepcopy__(self, memo: dict[int, Any]) -> RaptorModel:
         """Build a new model, because the parts of a teacher belong to their module."""
         model = RaptorModel(copy.deepcopy(self.config), *self.own_code).to(self.device, self.dtype)
@@ -165,8 +173,13 @@ class RaptorModel(transformers.PreTrainedModel):
         return self.surrogate.phases
 
 
-transformers.AutoConfig.register(SURROGATE_TYPE, RaptorConfig)
-transformers.AutoModel.register(RaptorConfig, RaptorModel)
+def register_auto_classes() -> None:
+    """Register surrogates with transformers: `AutoConfig` and `AutoModel` then load them without remote code."""
+    transformers.AutoConfig.register(SURROGATE_TYPE, RaptorConfig, exist_ok=True)
+    transformers.AutoModel.register(RaptorConfig, RaptorModel, exist_ok=True)
+
+
+register_auto_classes()
 
 
 def with_teacher(model: RaptorModel, teacher: Teacher) -> Surrogate:

@@ -96,7 +96,7 @@ class SwiGLUBlock(nn.Module):
         self.ls2 = nn.Identity() if layer_scale is None else LayerScale(width, layer_scale)
         self.depth_scale = DepthScale(width) if depth_scale else None
 
-    def forward(self, tokens: Tokens, target: int) -> Tokens:
+    def forward(self, tokens: Tokens, target: float) -> Tokens:
         """Return the states at the target layer from those at the layer before."""
         attention, mlp, output = self._factors(tokens, target)
         projection, last = self.attn.proj, cast(nn.Linear, self.mlp[2])
@@ -106,7 +106,7 @@ class SwiGLUBlock(nn.Module):
         tokens = tokens + F.linear(hidden, *scaled_weights(last.weight, last.bias, mlp))
         return tokens if output is None else output * tokens
 
-    def _factors(self, tokens: Tokens, target: int) -> tuple[Tensor, Tensor, Tensor | None]:
+    def _factors(self, tokens: Tokens, target: float) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return the factors on attention, the MLP and the output: depth scaling times LayerScale."""
         first, second = (
             ls.gamma.view(1, 1, -1) if isinstance(ls, LayerScale) else tokens.new_ones(1, 1, 1)
@@ -130,17 +130,17 @@ def find_output_projections(block: nn.Module, width: int) -> tuple[str, ...]:
     return (attention[-1], mlp[-1]) if attention and mlp else ()
 
 
-class _Called(nn.Module):
+class CalledBlock(nn.Module):
     """A block with the function that its teacher uses to call it."""
 
     def __init__(self, block: nn.Module, layer: int | None, call: Callable[[nn.Module, Tensor, int], Tensor]):
         super().__init__()
         self.block, self.layer, self.call = block, layer, call
 
-    def forward(self, tokens: Tensor, target: int) -> Tensor:
-        return self.call(self.block, tokens, target - 1 if self.layer is None else self.layer)
+    def forward(self, tokens: Tensor, target: float) -> Tensor:
+        return self.call(self.block, tokens, round(target) - 1 if self.layer is None else self.layer)
 
-    def train(self, mode: bool = True) -> _Called:
+    def train(self, mode: bool = True) -> CalledBlock:
         """Stay in evaluation mode, without the dropout and stochastic depth of the teacher's training."""
         return super().train(False)
 
@@ -176,7 +176,7 @@ class TeacherBlock(nn.Module):
         projections: tuple[str, ...] | None = None,
     ):
         super().__init__()
-        self.called = _Called(copy.deepcopy(block).requires_grad_(True), layer, call)
+        self.called = CalledBlock(copy.deepcopy(block).requires_grad_(True), layer, call)
         if not any(True for _ in self.called.parameters()):
             raise UnsupportedModelError(
                 "the blocks of this model have no parameters to train; use blocks of kind 'swiglu' or 'gelu'"
@@ -190,7 +190,7 @@ class TeacherBlock(nn.Module):
         """Translate old parameter names in a state dict, in place."""
         rename_weights(state, [f"{prefix}called.block.{name}" for name in block.projections])
 
-    def forward(self, tokens: Tokens, target: int) -> Tokens:
+    def forward(self, tokens: Tokens, target: float) -> Tokens:
         """Return the states at the target layer from those at the layer before."""
         if self.depth_scale is None:
             return self.called(tokens, target)
@@ -242,7 +242,7 @@ class Raptor(nn.Module):
             return tokens
         return self.call(block, tokens, layer + 1)
 
-    def call(self, block: nn.Module, tokens: Tokens, target: int) -> Tokens:
+    def call(self, block: nn.Module, tokens: Tokens, target: float) -> Tokens:
         """Run a block, with gradient checkpointing if it is turned on."""
         if self.gradient_checkpointing and torch.is_grad_enabled():
             return checkpoint(block, tokens, target, use_reentrant=False, preserve_rng_state=False)

@@ -116,9 +116,11 @@ class RelaxedBlock(nn.Module):
         for number, (stem, correction) in enumerate(zip(stems, block.corrections, strict=True)):
             rename_correction(state, stem, f"{prefix}corrections.{number}", correction.state_dict())
 
-    def forward(self, tokens: Float[Tensor, "batch tokens width"], target: int) -> Float[Tensor, "batch tokens width"]:
+    def forward(
+        self, tokens: Float[Tensor, "batch tokens width"], target: float
+    ) -> Float[Tensor, "batch tokens width"]:
         """Return the states at the target layer from those at the layer before."""
-        layer = target - self.first
+        layer = max(0, round(target) - self.first)  # the nearest one where the depth is elastic
         corrected = {
             name: correction(self.block.get_parameter(name), layer)
             for name, correction in zip(self.names, self.corrections, strict=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 
 import torch
 
@@ -39,6 +41,24 @@ def halved(tensor: torch.Tensor, what: str, otherwise: str) -> torch.Tensor:
         largest = tensor.abs().max().item()
         raise DataError(f"{what} reach {largest:.3g}, too large for half precision; {otherwise}")
     return half
+
+
+@contextlib.contextmanager
+def matmul_precision(tf32: bool) -> Iterator[None]:
+    """Let GPUs use TF32 for matrix products of single precision, and restore the setting at the end.
+
+    Parameters
+    ----------
+    tf32
+        Whether to use it; if not, nothing changes.
+    """
+    before = torch.get_float32_matmul_precision()
+    if tf32:
+        torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def synchronise(device: torch.device) -> None:

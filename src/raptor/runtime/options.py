@@ -22,7 +22,9 @@ Model = Annotated[
     str,
     Option(
         "scenes (the bundled ViT), scenes:k2 or scenes:k3 (bundled surrogates of it), a Hugging Face id, a model "
-        "directory, timm:NAME, dinov2:ARCH with --weights, or python:package.module:function (your own model).",
+        "directory, timm:NAME, dinov2:ARCH with --weights, half:MODEL (its attention and MLP half-steps), "
+        "elastic:SURROGATE@STEPS (a surrogate in another number of steps), or python:package.module:function (your own "
+        "model).",
         positional=True,
     ),
 ]

@@ -45,6 +45,10 @@ class LaunchOptions:
         time.
     together
         Whether several processes share each batch; otherwise each trains on all of it, and all get the same weights.
+    compile
+        Compile the blocks of teacher and surrogate with `torch.compile`.
+    tf32
+        Use TF32 for matrix products of single precision on GPUs that have it.
     """
 
     precision: str = "no"
@@ -52,6 +56,8 @@ class LaunchOptions:
     trackers: tuple[str, ...] = ()
     gradient_checkpointing: bool = False
     together: bool = True
+    compile: bool = False
+    tf32: bool = False
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
@@ -72,7 +78,8 @@ class LaunchOptions:
     def to_config(self) -> dict[str, Any]:
         """Return the options under the keys of `config.json` and checkpoints, which a resumed run compares."""
         keys = {field: key for key, field in _FIELDS.items()}
-        return {keys.get(field, field): value for field, value in asdict(self).items()}
+        later = {"compile", "tf32"}  # older checkpoints do not have these keys
+        return {keys.get(name, name): value for name, value in asdict(self).items() if value or name not in later}
 
 
 # Keys of `config.json` and checkpoints that differ from the names of fields.

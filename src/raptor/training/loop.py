@@ -19,7 +19,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from raptor.errors import ResumeError, TrainingError, one_line
+from raptor.runtime.device import matmul_precision
 from raptor.runtime.files import sweep
+from raptor.runtime.prefetch import prefetched
 from raptor.runtime.random_state import preserve_random_state
 from raptor.training import checkpoint
 from raptor.training.accelerate import LaunchOptions, Part, TrainingAccelerator
@@ -131,15 +133,11 @@ def fit(
             checkpoint.save(Checkpoint(step, seconds, config, model.state_dict(), states), kept)
 
     model.train()
-    step, source = (
-        first,
-        batches(
-            first * launch.gradient_accumulation_steps,
-            recipe.batch_size // launch.gradient_accumulation_steps,
-            accelerator.part,
-        ),
+    parts, step = launch.gradient_accumulation_steps, first
+    source = prefetched(
+        batches(first * parts, recipe.batch_size // parts, accelerator.part), next(model.parameters()).device
     )
-    with _stop_signals() as asked, preserve_random_state():
+    with _stop_signals() as asked, preserve_random_state(), matmul_precision(launch.tf32):
         while step < recipe.steps:
             _set_rates(accelerator.optimizers, recipe, step)
             accelerator.seed((recipe.seed << 32) + step)

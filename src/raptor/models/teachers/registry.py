@@ -9,12 +9,17 @@ from torch import nn
 
 from raptor.core.preprocessing import Size
 from raptor.errors import UnsupportedModelError
+from raptor.models.elastic import elastic_parts
+from raptor.models.half_steps import half_step_parts
 from raptor.models.teachers import flows, huggingface, own, timm
 from raptor.models.teachers.classifiers import classifier_of
 from raptor.models.teachers.teacher import Adapter, Parts
 
 # Adapter of each supported class; `register_adapter` adds to it.
-ADAPTERS: dict[str, Adapter] = {**huggingface.ADAPTERS, **timm.ADAPTERS, **own.ADAPTERS, **flows.ADAPTERS}
+ADAPTERS: dict[str, Adapter] = {
+    **huggingface.ADAPTERS, **timm.ADAPTERS, **own.ADAPTERS, **flows.ADAPTERS,
+    "raptor.ElasticModel": elastic_parts, "raptor.HalfStepModel": half_step_parts,
+}  # fmt: skip
 BUILT_IN = frozenset(ADAPTERS)
 
 

@@ -1,0 +1,1 @@
+"""Images in shards, read forward: tar shards, and tables that are not copied to disk."""

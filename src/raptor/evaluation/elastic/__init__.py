@@ -1,0 +1,1 @@
+"""Fidelity and accuracy of a surrogate against its number of steps."""
