@@ -17,7 +17,7 @@ import vl_convert
 
 from raptor.core.serialize import to_plain
 from raptor.distillation.distill import STAGES
-from raptor.distillation.law import finished_runs, fit_law
+from raptor.distillation.planning.law import finished_runs, fit_law
 from raptor.distillation.result import DistillResult
 from raptor.distillation.validation import CURVE
 from raptor.render.charts import PALETTE

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from raptor.distillation.law import FinishedRun, fit_law
+from raptor.distillation.planning.law import FinishedRun, fit_law
 from raptor.errors import OptionError
 
 BUDGETS = (6_000, 12_000, 23_000, 46_000, 93_000)

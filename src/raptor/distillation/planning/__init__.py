@@ -1,0 +1,1 @@
+"""What a distillation costs, and what a budget would reach."""
