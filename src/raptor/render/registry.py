@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from raptor.core.estimate import Estimate
 from raptor.core.serialize import key
-from raptor.render.tables import Table
+from raptor.render.tables import Cell, Table
 
 if TYPE_CHECKING:
     from raptor.render.charts import Figure
@@ -43,6 +43,12 @@ class FigureEntry:
         Position in its section: lower numbers come first, equal ones in the order of registration.
     on_page
         Whether the page draws it from the result; it is then no file of the run.
+    chapter
+        Heading inside its section, one of `reporting.sections.CHAPTERS`; None to stand before all chapters.
+    title
+        Heading of the figure on the page; by default that of its chart.
+    multiples
+        Whether a page of several models shows it for all of them side by side.
     """
 
     name: str
@@ -54,6 +60,40 @@ class FigureEntry:
     wide: bool
     order: int = 50
     on_page: bool = False
+    chapter: str | None = None
+    title: str | None = None
+    multiples: bool = False
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One of the numbers at the top of the page.
+
+    Parameters
+    ----------
+    name
+        `phases`, `recovered`, `trajectory`, `parameters` or `runtime`; of several runs with the same tile, one is shown.
+    title
+        What the number is.
+    value
+        The number, with its interval.
+    detail
+        A sentence below: what it is compared with, and the number of images.
+    strength
+        Which of several is shown: the one with the largest strength.
+    ribbon
+        Lengths of phases that are drawn as a coloured strip of the layers.
+    paper
+        The value that the paper printed for its own model, with where.
+    """
+
+    name: str
+    title: str
+    value: Cell
+    detail: Cell
+    strength: tuple[float, ...] = (0.0,)
+    ribbon: tuple[int, ...] = ()
+    paper: str | None = None
 
 
 @dataclass(frozen=True)
@@ -116,6 +156,8 @@ RUNGS = {
 }
 EVIDENCE: list[tuple[str, Callable[[Record[Any]], Rung | None]]] = []
 FIGURES: dict[tuple[str, str], FigureEntry] = {}
+TOGETHER: dict[str, FigureEntry] = {}
+TILES: list[tuple[str, Callable[[Record[Any]], Iterable[Tile]]]] = []
 TABLES: list[PageEntry] = []
 SENTENCES: list[PageEntry] = []
 
@@ -129,12 +171,41 @@ def figure(
     wide: bool = False,
     order: int = 50,
     on_page: bool = False,
+    chapter: str | None = None,
+    title: str | None = None,
+    multiples: bool = False,
 ) -> Callable[[Function], Function]:
     """Register a function as a figure of a verb; see `FigureEntry`."""
 
     def register(draw: Function) -> Function:
-        FIGURES[verb, name] = FigureEntry(name, verb, draw, section, caption, paper, wide, order, on_page)
+        FIGURES[verb, name] = FigureEntry(
+            name, verb, draw, section, caption, paper, wide, order, on_page, chapter, title, multiples
+        )
         return draw
+
+    return register
+
+
+def figure_of_runs(name: str, section: str, caption: str, **how: Any) -> Callable[[Function], Function]:
+    """Register a function from the records of one model, a list for each verb, to a `Figure` of the page or None.
+
+    The figure compares several runs, such as all surrogates; `how` is as in `FigureEntry`.
+    """
+
+    def register(draw: Function) -> Function:
+        entry = {"paper": None, "wide": True, **how}
+        TOGETHER[name] = FigureEntry(name, "", draw, section, caption, on_page=True, **entry)
+        return draw
+
+    return register
+
+
+def tiles(verb: str) -> Callable[[Function], Function]:
+    """Register a function from a record of a verb to its `Tile`s at the top of the page."""
+
+    def register(make: Function) -> Function:
+        TILES.append((verb, make))
+        return make
 
     return register
 

@@ -15,7 +15,7 @@ from raptor.reporting.page import render
 from raptor.runtime.files import writing
 
 PAGE, FIGURES = "report.html", "figures"
-COPIED = ("png", "svg", "pdf", "csv")  # files of a figure
+COPIED = (".png", ".svg", ".pdf", "-single.svg", "-single.pdf", ".csv")  # endings of the files of a figure
 
 
 def write_page(folders: Sequence[Path], page: Path) -> list[str]:
@@ -53,7 +53,7 @@ def _figures_beside(folder: Path, run: SavedRun, stem: str) -> list[str]:
     folder.mkdir(exist_ok=True)
     for figure in run.figures:
         for ending in COPIED:
-            file = run.folder / FIGURES / f"{figure.name}.{ending}"
+            file = run.folder / FIGURES / f"{figure.name}{ending}"
             if is_own(run.folder, file):
                 copyfile(file, folder / f"{stem}-{file.name}")
     notes = []
@@ -64,6 +64,6 @@ def _figures_beside(folder: Path, run: SavedRun, stem: str) -> list[str]:
             notes.append(f"{run.name}: the figure {figure.name} cannot be drawn ({one_line(error)})")
             continue
         for ending, content in versions.items():
-            with writing(folder / f"{stem}-{figure.name}.{ending}") as opened:
+            with writing(folder / f"{stem}-{figure.name}{ending}") as opened:
                 opened.write(content)
     return notes
