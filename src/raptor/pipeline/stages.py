@@ -101,8 +101,8 @@ class Stages:
     def all(self) -> list[Stage]:
         """Return the stages in order."""
         measured = [self.own, *self.surrogates]
-        shown = self.surrogates[-1] if self.surrogates else self.own  # given ones are usually trained for longer
-        reads = ("distill",) if shown == self.own else ()
+        shown = self.surrogates or [self.own]  # given ones are usually trained for longer
+        reads = () if self.surrogates else ("distill",)
         fidelity = [
             Stage(f"fidelity-{number}", partial(self._fidelity, source), ("distill",) if source == self.own else ())
             for number, source in enumerate(measured, start=1)
@@ -113,7 +113,7 @@ class Stages:
             Stage("distill", self._distill, ("phases",)),
             *fidelity,
             Stage("probe-1", partial(self._probe, self.model)),
-            Stage("probe-2", partial(self._probe, shown), reads),
+            Stage("probe-2", partial(self._probe, shown[-1]), reads),
             Stage("dynamics", partial(self._dynamics, shown), ("phases", *reads)),
             Stage("intervene", self._intervene, ("phases",)),
             Stage("film", partial(self._film, shown), ("phases", *reads)),
@@ -185,7 +185,7 @@ class Stages:
             run_options=self._options(folder, preset.probe_images),
         )
 
-    def _dynamics(self, source: str, folder: Path) -> None:
+    def _dynamics(self, sources: list[str], folder: Path) -> None:
         preset = self.preset
         options = DynamicsOptions(
             perturbation_images=preset.perturbation_images, lyapunov_images=preset.lyapunov_images
@@ -194,7 +194,7 @@ class Stages:
             self.model,
             self.data,
             len(self._phases_found().split("-")),
-            [source] if self._exists(source) else [],
+            [source for source in sources if self._exists(source)],
             self.weights,
             options=options,
             loading=self.loading,
@@ -216,12 +216,12 @@ class Stages:
             run_options=run_options,
         )
 
-    def _film(self, source: str, folder: Path) -> None:
+    def _film(self, sources: list[str], folder: Path) -> None:
         run_options = self._options(folder, self.preset.film_images)
-        config = run_options.config(self.loading, model=self.model, data=self.data, surrogate=source)
+        config = run_options.config(self.loading, model=self.model, data=self.data, surrogates=sources)
         with Run("film", config, folder, run_options.seed) as run:
             flows: dict[str, DepthFlow] = {self.teacher.name: self.teacher}
-            if self._exists(source):
+            for source in filter(self._exists, sources):
                 name = f"Raptor {self._phases_found()}" if source == self.own else source
                 flows[name] = load_model(source, self.teacher.image_size, device=run_options.device)
             pixels = film_images(self.teacher, self.data, self.preset.film_images, run_options.seed, self.loading)

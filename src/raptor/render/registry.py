@@ -135,7 +135,11 @@ class Rung:
     model
         Name of the model.
     short
-        The same in a few words, for the headline; not in result.json.
+        The same in a few words, for the headline; this and what follows is not in result.json.
+    value_key, null_key
+        Keys of both in the result.json that they come from.
+    run
+        Name of the run directory with that file.
     """
 
     rung: str
@@ -145,6 +149,9 @@ class Rung:
     text: str = ""
     model: str | None = key(None, omit_none=True)
     short: str = key("", skip=True)
+    value_key: str = key("", skip=True)
+    null_key: str = key("", skip=True)
+    run: str = key("", skip=True)
 
 
 # Rungs in order, with what people read.

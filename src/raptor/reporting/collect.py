@@ -85,11 +85,17 @@ class Subject:
         Its run directories, in the order of a workflow.
     missing
         Notes on what cannot be read.
+    command
+        The command that made all runs; empty where each run has its own.
+    drawn
+        Figures of several runs that the page draws itself, once it is rendered.
     """
 
     title: str
     runs: list[SavedRun] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    command: str = ""
+    drawn: list[SavedFigure] = field(default_factory=list)
 
     def of(self, verb: str) -> list[SavedRun]:
         """Return the runs of a verb."""
@@ -138,7 +144,15 @@ def _add(folder: Path, subjects: dict[str, Subject]) -> None:
     if whole:
         assert title is not None
         notes = _unfinished(folder) if config is not None else [f"{folder.name}: {note}"]
-        subjects.setdefault(title, Subject(title)).missing += notes
+        subject = subjects.setdefault(title, Subject(title))
+        subject.missing += notes
+        if config is not None:
+            subject.command = command_of(config)
+
+
+def command_of(config: Json) -> str:
+    """Return the command line of a run from its configuration."""
+    return " ".join(["raptor", *map(str, as_list(config.get("command")) or [config.get("verb")])])
 
 
 def _unfinished(folder: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""Several models in one table."""
+"""Several models in one table, and their figures as small multiples."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from raptor.render.registry import FIGURES, TOGETHER
 from raptor.render.tables import Number
 from raptor.reporting.collect import SavedRun, Subject
-from raptor.reporting.sections import PageTable
+from raptor.reporting.sections import PageFigure, PageTable
 
 # Column: keys of result.json that it may stand under, and its format.
 OF_PHASES = {
@@ -33,6 +34,39 @@ def side_by_side(subjects: Sequence[Subject]) -> PageTable:
         cells += [_cell(surrogates, *column) for column in OF_SURROGATE.values()]
         rows.append((escape(subject.title), *cells))
     return PageTable("Models", ("model", *OF_PHASES, *OF_SURROGATE), rows)
+
+
+def small_multiples(shown: Sequence[dict[str, Any]], data: dict[str, Any]) -> list[PageFigure]:
+    """Return figures that several models have, with one panel per model; their panels are added to the data.
+
+    Parameters
+    ----------
+    shown
+        What the template reads of each model.
+    data
+        What the page's script reads.
+    """
+    figures = []
+    entries = [entry for entry in [*FIGURES.values(), *TOGETHER.values()] if entry.multiples]
+    for order, entry in enumerate(entries):
+        found = {}  # by model, its first figure of this name
+        for identity, figure in data["figures"].items():
+            if figure["name"] == entry.name and figure["panels"]:
+                found.setdefault(figure["model"], identity)
+        if len(found) < 2 or f"beside-{entry.name}" in data["figures"]:
+            continue
+        titles = {one["id"]: one["title"] for one in shown}
+        made = [
+            {**data["figures"][own]["panels"][0], "title": titles[model], "model": model} for model, own in found.items()
+        ]
+        identity = f"beside-{entry.name}"
+        csv = "".join(data["figures"][own]["csv"] for own in found.values())
+        data["figures"][identity] = {"panels": made, "csv": csv, "name": entry.name, "model": next(iter(found))}
+        caption = f"One panel per model, at the same share of depth. {entry.caption.partition('. ')[0]}."
+        figures.append(
+            PageFigure(identity, identity, entry.title or entry.name, caption, entry.paper, True, (order, 0))
+        )
+    return figures
 
 
 def _cell(runs: Sequence[SavedRun], form: str, keys: Sequence[str]) -> Markup:
