@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from raptor.core.estimate import Estimate
 from raptor.evaluation.evaluate import FidelityResult
 from raptor.evaluation.naming import OWN, surrogate_name
 from raptor.render.registry import Tile
@@ -42,9 +43,12 @@ def fidelity_tiles(record: Record[FidelityResult]) -> Iterator[Tile]:
     value = Number(result.parameters.ratio, ".1%", "parameters/ratio")
     yield Tile("parameters", "Parameters against the teacher", value, detail, strength)
     if result.runtime_ratio is not None:
-        detail = Phrase(("Median of ", Number(result.runtime_rounds, "", "runtime_rounds"), " timed rounds. Tied blocks "
-                         "are applied as often as the teacher's: they save memory, not time."))  # fmt: skip
-        time = Number(result.runtime_ratio, ".2f", "runtime_ratio")
+        detail = Phrase(("Median of ", Number(result.runtime_rounds, "", "runtime_rounds"), " rounds, in brackets their "
+                         "range. Tied blocks are applied as often as the teacher's: they save memory, not time."))  # fmt: skip
+        ends = result.runtime_range or [math.nan, math.nan]
+        measured = Estimate(result.runtime_ratio, *ends)
+        time = Number(measured if result.runtime_range else result.runtime_ratio, ".2f", "runtime_ratio",
+                      ("runtime_range/0", "runtime_range/1"))  # fmt: skip
         yield Tile("runtime", "Run time against the teacher", Phrase((time, " times")), detail, strength)
 
 

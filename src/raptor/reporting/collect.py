@@ -97,6 +97,11 @@ class Subject:
     command: str = ""
     drawn: list[SavedFigure] = field(default_factory=list)
 
+    @property
+    def short(self) -> str:
+        """The name that headings show: of a path, its last part."""
+        return Path(self.title).name or self.title if Path(self.title).is_absolute() else self.title
+
     def of(self, verb: str) -> list[SavedRun]:
         """Return the runs of a verb."""
         return [run for run in self.runs if run.verb == verb]
@@ -171,8 +176,8 @@ def _unfinished(folder: Path) -> list[str]:
 
 
 def _model_of(run: SavedRun) -> str:
-    for source in (run.config, run.result):
-        for key in ("teacher", "model", "surrogate", "study", "matrix"):
+    for key in ("teacher", "model", "surrogate", "study", "matrix"):
+        for source in (run.config, run.result):
             if source.get(key):
                 return str(source[key])
     models = as_list(run.config.get("models"))

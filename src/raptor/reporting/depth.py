@@ -55,19 +55,21 @@ def depth_of(subject: Subject) -> Depth:
             for name, group in found.items():
                 by_k = getattr(group, "by_k", {})
                 partitions.setdefault(name, {}).update({n: list(best.phases.lengths) for n, best in by_k.items()})
+            own = {n: list(best.phases.lengths) for n, best in result.by_k.items()}  # by the method of the run
+            for name in {result.group, "all"}:
+                partitions.setdefault(name, {}).update(own)
             k = result.k if k is None else k
         groups |= _groups_in(result)
     surrogates = {}
     for run in [*subject.of("fidelity"), *subject.of("distill"), *subject.of("film"), *subject.of("dynamics")]:
         phases: Any = getattr(run.record.result, "phases", None) if run.record is not None else None
         if isinstance(phases, Phases):
-            own = partitions.setdefault("all", {})
-            own.setdefault(phases.k, list(phases.lengths))
+            partitions.setdefault("all", {}).setdefault(phases.k, list(phases.lengths))
             k = phases.k if k is None else k
             if run.verb in ("fidelity", "distill"):
                 surrogates[phases.k] = True
     shown = [group for group in ORDER if group in groups]
-    return Depth(subject.title, layers, k or 1, "all", partitions, shown, sorted(surrogates))
+    return Depth(subject.short, layers, k or 1, "all", partitions, shown, sorted(surrogates))
 
 
 def _groups_in(result: Any) -> set[str]:

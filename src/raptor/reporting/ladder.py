@@ -19,7 +19,7 @@ DESCRIBES = "form"  # the rung that is no answer to the hypothesis
 VALUES = {
     "form": ("share of variance that the best description explains", ""),
     "interchangeable": ("relative error of a block at another layer", "without the block"),
-    "rewritable": ("skill", "best control network"),
+    "rewritable": ("skill", "best control network, trained equally long"),
     "same_system": ("distance of the dynamics", "between token groups"),
 }
 
@@ -48,6 +48,8 @@ class RungLine:
 def rung_line(rung: Rung) -> RungLine:
     """Return a rung for the page."""
     what, against = VALUES[rung.rung]
+    if rung.value_key.startswith("nulls/"):
+        what += " after a short training"
     value, null = Markup(""), Markup("")
     if rung.value is not None:
         bare = math.isnan(rung.value.low)  # a description has no interval

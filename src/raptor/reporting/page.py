@@ -38,7 +38,7 @@ def render(subjects: Sequence[Subject]) -> str:
     several = len(subjects) > 1
     template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(_asset("page.html.jinja"))
     return template.render(
-        title=" and ".join(subject.title for subject in subjects) or "nothing was found",
+        title=" and ".join(subject.short for subject in subjects) or "nothing was found",
         subjects=shown,
         beside=side_by_side(subjects) if several else None,
         multiples=small_multiples(shown, data) if several else [],

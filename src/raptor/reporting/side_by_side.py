@@ -32,7 +32,7 @@ def side_by_side(subjects: Sequence[Subject]) -> PageTable:
         phases, surrogates = subject.of("phases"), subject.of("fidelity") or subject.of("distill")
         cells = [_cell(phases, *column) for column in OF_PHASES.values()]
         cells += [_cell(surrogates, *column) for column in OF_SURROGATE.values()]
-        rows.append((escape(subject.title), *cells))
+        rows.append((escape(subject.short), *cells))
     return PageTable("Models", ("model", *OF_PHASES, *OF_SURROGATE), rows)
 
 

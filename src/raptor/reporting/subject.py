@@ -66,7 +66,7 @@ class SubjectPage:
             section.figures.sort(key=lambda figure: figure.order)
         return {
             "id": self.identity,
-            "title": self.subject.title,
+            "title": self.subject.short,
             "headline": headline(rungs),
             "ladder": [rung_line(rung) for rung in rungs],
             "tiles": tiles,
@@ -121,14 +121,18 @@ class SubjectPage:
         if entry is None or entry.section is None or self._drawn_later(entry):
             return
         order = (entry.order, list(FIGURES).index((run.verb, stem)))
-        self._place(figure, entry, f"{prefix}-{figure.name}", order)
+        images = 0 if run.record is None else run.record.images
+        self._place(figure, entry, f"{prefix}-{figure.name}", order, images)
 
-    def _place(self, figure: SavedFigure, entry: FigureEntry, identity: str, order: tuple[int, int]) -> None:
-        """Add a figure to its section, and its panels to the data of the page."""
+    def _place(
+        self, figure: SavedFigure, entry: FigureEntry, identity: str, order: tuple[int, int], images: int = 0
+    ) -> None:
+        """Add a figure to its section, and its panels to the data of the page; `images` for one drawn by the page."""
         assert entry.section is not None
         try:
             csv = figure.csv or csv_of(rows_in(figure.spec))
             title, about = _titles(figure.spec)
+            about = f"n = {images:,} images" if entry.on_page and images else about
             # With null for what is not finite: a browser reads strict JSON, and one figure would cost all others.
             shown = {"panels": to_plain(panels(figure.spec)), "csv": csv, "name": entry.name, "model": self.identity}
         except Exception as error:  # as above

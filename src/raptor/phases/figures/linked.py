@@ -43,8 +43,7 @@ def depth(result: PhasesResult, name: str) -> Figure:
         panels.append(_matrix(function, partitions, "similarity of function", named, DIVERGING, (-1.0, 1.0)))
     k, chosen = alt.param("k", value=result.k), alt.param("group", value=_own(result))
     chart = alt.hconcat(*panels).add_params(k, chosen).resolve_scale(color="independent")
-    n = f"n = {result.n} images" if result.n else "from the stored matrix"
-    return Figure(chart.properties(title=alt.Title(f"Similarity between layers: {name}", subtitle=n)))
+    return Figure(chart.properties(title=alt.Title(f"Similarity between layers: {name}")))
 
 
 @model_figure(

@@ -24,13 +24,14 @@ function chosen(chart, parameter) {
 }
 const CHOSEN = ["group", "flow", "k"];
 
-function look() {
+function look(width) {
   const ink = colourOf("--ink"), soft = colourOf("--soft"), line = colourOf("--line"), font = getComputedStyle(document.body).fontFamily;
   const words = { labelColor: ink, titleColor: soft, labelFontSize: SMALL, titleFontSize: SMALL, titleFontWeight: "normal", labelFont: font, titleFont: font };
   return {
     font, background: "transparent", view: { stroke: null }, text: { fill: ink, fontSize: SMALL }, header: words,
     axis: { ...words, gridColor: line, gridOpacity: 0.6, domainColor: soft, tickColor: soft, labelOverlap: true, titlePadding: 8 },
-    legend: { ...words, orient: "bottom", titleLimit: 400, labelLimit: 300, gradientLength: 180, gradientThickness: 10, offset: 8 },
+    axisY: { titleAngle: 0, titleAlign: "left", titleBaseline: "bottom", titleX: 0, titleY: -8, titleLimit: width - 60 }, axisX: { titleLimit: width - 60 },
+    legend: { ...words, orient: "bottom", titleLimit: 400, labelLimit: 300, gradientLength: 180, columns: width < 520 ? 1 : 3, gradientThickness: 10, offset: 8 },
     line: { strokeWidth: 2.2 }, point: { size: 40 },
   };
 }
@@ -45,7 +46,7 @@ function legendsOf(panels) {
   const found = new Map();
   for (const one of panels.flatMap(encodings).map(legendOf))
     if (one && one.field !== "group") { const key = JSON.stringify([one.names, one.colours]); if (!found.has(key) || one.shapes) found.set(key, one); }
-  return [...found.values()].map((one) => element("ul", { class: "legend", "aria-label": one.title }, ...one.names.map((name, at) => {
+  return [...found.values()].map((one) => element("ul", { class: "legend", "aria-label": one.title }, ...(one.names.length < 3 && one.title ? [element("li", { class: "about" }, one.title + ":")] : []), ...one.names.map((name, at) => {
     const colour = one.colours[at % one.colours.length];
     const mark = element("span", { class: "key", "aria-hidden": "true" }, one.shapes ? SHAPES[one.shapes[at]] || "\u25CF" : "\u25CF");
     mark.style.color = colour === "#000000" ? "var(--ink)" : colour;
@@ -79,7 +80,7 @@ function fitted(chart) {
 }
 async function draw(chart) {
   if (chart.view) chart.view.finalize();
-  const { view } = await vegaEmbed(chart.canvas, fitted(chart), { actions: false, renderer: "svg", config: look() });
+  const { view } = await vegaEmbed(chart.canvas, fitted(chart), { actions: false, renderer: "svg", config: look(chart.place.clientWidth) });
   chart.view = view; chart.width = chart.place.clientWidth;
   const svg = chart.canvas.querySelector("svg");
   if (svg) { svg.setAttribute("role", "img"); svg.setAttribute("aria-label", chart.label); }
@@ -100,7 +101,7 @@ async function attempt(chart, work) {
 function build(figure) {
   const entry = DATA.figures[figure.dataset.panels], box = figure.querySelector(".panels"), title = figure.querySelector("h4").textContent;
   box.before(...legendsOf(entry.panels));
-  box.dataset.count = Math.min(entry.panels.length, 3);
+  box.dataset.count = Math.min(entry.panels.length, 4);
   for (const panel of entry.panels) {
     const heading = typeof panel.title === "object" && panel.title ? panel.title.text : panel.title;
     const canvas = element("div", { class: "canvas" }), spot = element("div", { class: "chart" }, canvas);

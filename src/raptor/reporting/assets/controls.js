@@ -29,7 +29,7 @@ function ruler() {
   }
   const show = () => {
     slider.value = state.layer;
-    const phase = phaseOf(model, state.layer), where = phase < 0 ? "embedding" : `phase ${phase + 1} of ${partitionOf(model).length}`;
+    const phase = phaseOf(model, state.layer), where = phase < 0 ? "embedding" : `phase ${phase + 1} of ${partitionOf(model).length} (${partitionOf(model).join("-")})`;
     said.textContent = `layer ${state.layer} of ${DEEPEST}, ${where}`;
     slider.setAttribute("aria-valuetext", said.textContent);
     [...strip.children].forEach((cell, layer) => {

@@ -85,7 +85,7 @@ class DepthFilm {
     this.saves = ["png", "svg", "csv"].map((kind) => press(kind, () => this.download(kind), { "data-film-save": kind }));
     spot.append(
       element("div", { class: "thumbs" }, ...this.thumbs),
-      element("div", { class: "film-controls" }, press("\u23EE", () => step(-1), { "aria-label": "previous layer" }), this.play, press("\u23ED", () => step(1), { "aria-label": "next layer" }), this.slider, this.label),
+      element("div", { class: "film-controls" }, press("Back", () => step(-1), { "aria-label": "Back one layer" }), this.play, press("Next", () => step(1), { "aria-label": "Next layer" }), this.slider, this.label),
       element("div", { class: "film-controls" }, element("label", {}, smooth, " smooth"), element("label", {}, "tokens over the image ", opacity)),
       element("div", { class: "reels" }, ...rows), element("div", { class: "reels" }, ...maps), this.said, element("p", { class: "buttons" }, ...this.saves));
   }
