@@ -10,13 +10,14 @@ import altair as alt
 from raptor.core.estimate import Estimate
 from raptor.evaluation.evaluate import FidelityResult
 from raptor.evaluation.fidelity_chart import CAPTION, IDENTITY, fidelity_chart
+from raptor.evaluation.headline import fair_r2
 from raptor.evaluation.naming import label
 from raptor.evaluation.nulls import TEACHER
 from raptor.render.charts import HEIGHT, PALETTE, WIDTH, Figure, Row, chart_of
 from raptor.render.registry import figure, figure_of_runs
 from raptor.runtime.rundir import Record
 
-MEASURES = {"r2": "R2", "skill": "skill", "cosine": "cosine with the teacher's token"}
+MEASURES = {"r2": "R2", "robust_r2": "robust R2", "skill": "skill", "cosine": "cosine with the teacher's token"}
 GREY = "#777777"
 # What a point is, with its colour and shape, in the order of the legend.
 KINDS = {
@@ -42,7 +43,8 @@ def fidelity(result: FidelityResult, name: str) -> Figure | None:
     "surrogates-fidelity", "surrogate",
     "R2: share of the variance of the teacher's tokens over images that a surrogate reproduces. Skill: 1 - error / "
     "error of a model that leaves the embedding unchanged. 1 is perfect in all three. Dashed grey: R2 if the teacher's "
-    "tokens at the start of the phase take the place of the surrogate's. Values below -0.2 are drawn at -0.2.",
+    "tokens at the start of the phase take the place of the surrogate's. Robust R2 stands in place of R2 where a few "
+    "outlier tokens hold most of the variance. Values below -0.2 are drawn at -0.2.",
     order=10, title="How close are the surrogates to the teacher, layer by layer?", multiples=True,
 )  # fmt: skip
 def surrogates_fidelity(records: Records) -> Figure | None:
@@ -53,7 +55,10 @@ def surrogates_fidelity(records: Records) -> Figure | None:
     names = [label(record) for record in measured]
     colours = alt.Scale(domain=[*names, IDENTITY], range=[*_colours(len(names)), GREY])
     panels, rows = [], []
+    robust = any(fair_r2(record.result) != "r2" for record in measured)
     for measure, title in MEASURES.items():
+        if measure == ("r2" if robust else "robust_r2"):
+            continue
         own = [row for record in measured for row in _by_layer(record, measure, label(record))]
         if measure == "r2":
             own += _by_layer(measured[-1], "r2_identity", IDENTITY)
@@ -67,7 +72,8 @@ def surrogates_fidelity(records: Records) -> Figure | None:
 def _by_layer(record: Record[FidelityResult], measure: str, name: str) -> list[Row]:
     found = record.result.by_layer.get(measure)
     return [] if found is None else [
-        {"surrogate": name, "measure": measure, "group": group, "layer": layer, "value": value, "low": low, "high": high}
+        {"surrogate": name, "measure": measure, "group": group, "layer": layer, "value": value, "low": low,
+         "high": high}
         for group in found.groups
         for layer, (value, low, high) in enumerate(
             zip(found.mean[group], found.low[group], found.high[group], strict=True), 1
@@ -182,9 +188,7 @@ def _scatter(rows: list[Row], x: str, axes: tuple[str, str], seen: Sequence[str]
     )
     low = min(0.0, *(row["value"] for row in rows))
     y = alt.Y("value:Q", title=axes[1], scale=alt.Scale(domain=[max(low, -0.2), 1.0], clamp=True))
-    shape = alt.Shape(
-        "kind:N", legend=None, scale=alt.Scale(domain=kinds, range=[KINDS[kind][1] for kind in kinds])
-    )
+    shape = alt.Shape("kind:N", legend=None, scale=alt.Scale(domain=kinds, range=[KINDS[kind][1] for kind in kinds]))
     numbers = [alt.Tooltip(f"{name}:Q", format=".3f") for name in (x, "value", "low", "high")]
     marks = base.mark_point(filled=True, size=110, opacity=0.9).encode(y=y, shape=shape, tooltip=["name:N", *numbers])
     bars = base.mark_rule().encode(y=alt.Y("low:Q", title=axes[1]), y2="high:Q")

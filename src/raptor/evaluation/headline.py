@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from raptor.core.estimate import Estimate
 from raptor.evaluation.evaluate import FidelityResult
 from raptor.evaluation.naming import OWN, surrogate_name
-from raptor.render.registry import Tile
 from raptor.render.tables import Number, Phrase
+from raptor.render.tiles import Tile
 from raptor.runtime.rundir import Record
 
 APART = 0.1  # difference of R2 and robust R2 from which on a few tokens dominate R2
@@ -38,28 +38,39 @@ def fidelity_tiles(record: Record[FidelityResult]) -> Iterator[Tile]:
         value = Number(result.recovered, ".1%", "recovered")
         yield Tile("recovered", "Accuracy recovered", value, top1, strength, paper=paper)
     yield _trajectory(record, strength, who)
-    detail = Phrase((Number(result.parameters.surrogate, ",", "parameters/surrogate"), " parameters in blocks; teacher ",
-                     Number(result.parameters.teacher, ",", "parameters/teacher"), ". A count, without interval."))  # fmt: skip
+    own, teacher = (
+        Number(getattr(result.parameters, side), ",", f"parameters/{side}") for side in ("surrogate", "teacher")
+    )
+    detail = Phrase((own, " parameters in blocks; teacher ", teacher, ". A count, without interval."))
     value = Number(result.parameters.ratio, ".1%", "parameters/ratio")
     yield Tile("parameters", "Parameters against the teacher", value, detail, strength)
     if result.runtime_ratio is not None:
-        detail = Phrase(("Median of ", Number(result.runtime_rounds, "", "runtime_rounds"), " rounds, in brackets their "
-                         "range. Tied blocks are applied as often as the teacher's: they save memory, not time."))  # fmt: skip
-        ends = result.runtime_range or [math.nan, math.nan]
-        measured = Estimate(result.runtime_ratio, *ends)
-        time = Number(measured if result.runtime_range else result.runtime_ratio, ".2f", "runtime_ratio",
-                      ("runtime_range/0", "runtime_range/1"))  # fmt: skip
+        rounds = Number(result.runtime_rounds, "", "runtime_rounds")
+        why = "Tied blocks are applied as often as the teacher's: they save memory, not time."
+        detail = Phrase(("Median of ", rounds, f" rounds, in brackets their range. {why}"))
+        ends = ("runtime_range/0", "runtime_range/1")
+        measured: float | Estimate[float] = result.runtime_ratio
+        if result.runtime_range is not None:
+            measured = Estimate(result.runtime_ratio, result.runtime_range[0], result.runtime_range[1])
+        time = Number(measured, ".2f", "runtime_ratio", ends)
         yield Tile("runtime", "Run time against the teacher", Phrase((time, " times")), detail, strength)
+
+
+def fair_r2(result: FidelityResult) -> str:
+    """Return the R2 to show: `robust_r2` where a few tokens dominate `r2`, which it then differs from."""
+    found = result.by_layer
+    if "robust_r2" not in found:
+        return "r2"
+    apart = abs(found["robust_r2"].at("all", -1).value - found["r2"].at("all", -1).value)
+    return "robust_r2" if apart > APART else "r2"
 
 
 def _trajectory(record: Record[FidelityResult], strength: tuple[float, ...], who: Phrase) -> Tile:
     """Return skill and R2 at the last layer; robust R2 where a few tokens dominate R2."""
-    found = record.result.by_layer
-    r2 = found["r2"].at("all", -1)
-    used, said = "r2", "R2"
+    found, used, said = record.result.by_layer, fair_r2(record.result), "R2"
     why: tuple[str | Number, ...] = ()
-    if "robust_r2" in found and abs(found["robust_r2"].at("all", -1).value - r2.value) > APART:
-        used, said = "robust_r2", "robust R2"
+    if used != "r2":
+        said, r2 = "robust R2", found["r2"].at("all", -1)
         why = (" A few outlier tokens hold much of the variance, so that R2 (", Number(r2.value, ".2f", "r2/all/-1"),
                ") mostly describes them; robust R2 limits their weight.")  # fmt: skip
     value: tuple[str | Number, ...] = (f"{said} ", _last(record, used))

@@ -11,8 +11,9 @@ from raptor.evaluation.evaluate import FidelityResult
 from raptor.evaluation.headline import fidelity_tiles
 from raptor.evaluation.naming import surrogate_name
 from raptor.evaluation.rewritable import rewritable_rung
-from raptor.render.registry import Rung, Tile, evidence, page_sentences, page_table, tiles
+from raptor.render.registry import Rung, evidence, page_sentences, page_table
 from raptor.render.tables import Cell, Number, Part, Table, file_lines
+from raptor.render.tiles import Tile, tiles
 from raptor.runtime.rundir import Record
 
 

@@ -20,8 +20,8 @@ from raptor.core.serialize import key
 from raptor.render.notebook import HtmlRepr
 
 MOST_SIDE = 40  # patches per side; larger grids are averaged
-BUDGET = 2_500_000  # bytes of directions
-MOST_COMPONENTS = 48  # coordinates of a direction, from which cosines are computed
+BUDGET = 1_800_000  # bytes of directions
+MOST_COMPONENTS = 128  # coordinates of a direction, from which cosines are computed
 CHECKED = 64  # patches per image whose cosines are compared with the exact ones
 OUTLIER = 5.0  # times the median norm of an image's patches, from which on a token is an outlier
 ENDS = (0.01, 0.99)  # quantiles of a coordinate that are mapped to 0 and 255
@@ -159,12 +159,12 @@ def _patches(
 ) -> tuple[Float[Tensor, "images layers rows columns width"], Float[Tensor, "images layers rows columns"]]:
     """Return unit directions and norms of patch tokens at all layers, of at most `MOST_SIDE` patches per side."""
     layout = flow.layout
-    sides = tuple(min(side, MOST_SIDE) for side in layout.full_grid)
+    rows, columns = (min(side, MOST_SIDE) for side in layout.full_grid)
     layers, norms = [], []
     for _, states in layers_of(flow, flow.embed(pixels)):
         tokens = states[:, layout.where("patch")].cpu().double()
         grid = normalize(tokens, dim=-1).unflatten(1, layout.full_grid)
-        pooled = adaptive_avg_pool2d(grid.permute(0, 3, 1, 2), sides).permute(0, 2, 3, 1)
+        pooled = adaptive_avg_pool2d(grid.permute(0, 3, 1, 2), (rows, columns)).permute(0, 2, 3, 1)
         layers.append(normalize(pooled, dim=-1))
-        norms.append(adaptive_max_pool2d(tokens.norm(dim=-1).unflatten(1, layout.full_grid), sides))
+        norms.append(adaptive_max_pool2d(tokens.norm(dim=-1).unflatten(1, layout.full_grid), (rows, columns)))
     return torch.stack(layers, dim=1), torch.stack(norms, dim=1)

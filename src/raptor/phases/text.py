@@ -12,8 +12,9 @@ from raptor.phases.comparison import PhasesComparison
 from raptor.phases.form.candidates import BLOCKS, DRIFT, NONUNIFORM_DRIFT
 from raptor.phases.result import PhasesResult
 from raptor.phases.sentences import found_again, interchangeable_sentence
-from raptor.render.registry import Rung, Tile, evidence, page_sentences, tiles
+from raptor.render.registry import Rung, evidence, page_sentences
 from raptor.render.tables import Cell, Number, Part, Phrase, Table, file_lines
+from raptor.render.tiles import Tile, tiles
 from raptor.runtime.rundir import Record
 
 VERB = "phases"

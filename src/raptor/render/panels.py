@@ -26,7 +26,7 @@ def panels(spec: Spec) -> list[Spec]:
 
 
 def _leaves(spec: Spec, above: Spec) -> Iterator[Spec]:
-    own = {**above, **{name: spec[name] for name in ("data", "config", "$schema") if name in spec}}
+    own: Spec = {**above, **{name: spec[name] for name in ("data", "config", "$schema") if name in spec}}
     for name in ("transform", "params"):
         if found := [*above.get(name, ()), *spec.get(name, ())]:
             own[name] = found

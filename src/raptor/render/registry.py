@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from raptor.core.estimate import Estimate
 from raptor.core.serialize import key
-from raptor.render.tables import Cell, Table
+from raptor.render.tables import Table
 
 if TYPE_CHECKING:
     from raptor.render.charts import Figure
@@ -63,37 +63,6 @@ class FigureEntry:
     chapter: str | None = None
     title: str | None = None
     multiples: bool = False
-
-
-@dataclass(frozen=True)
-class Tile:
-    """One of the numbers at the top of the page.
-
-    Parameters
-    ----------
-    name
-        `phases`, `recovered`, `trajectory`, `parameters` or `runtime`; of several runs with the same tile, one is shown.
-    title
-        What the number is.
-    value
-        The number, with its interval.
-    detail
-        A sentence below: what it is compared with, and the number of images.
-    strength
-        Which of several is shown: the one with the largest strength.
-    ribbon
-        Lengths of phases that are drawn as a coloured strip of the layers.
-    paper
-        The value that the paper printed for its own model, with where.
-    """
-
-    name: str
-    title: str
-    value: Cell
-    detail: Cell
-    strength: tuple[float, ...] = (0.0,)
-    ribbon: tuple[int, ...] = ()
-    paper: str | None = None
 
 
 @dataclass(frozen=True)
@@ -164,7 +133,6 @@ RUNGS = {
 EVIDENCE: list[tuple[str, Callable[[Record[Any]], Rung | None]]] = []
 FIGURES: dict[tuple[str, str], FigureEntry] = {}
 TOGETHER: dict[str, FigureEntry] = {}
-TILES: list[tuple[str, Callable[[Record[Any]], Iterable[Tile]]]] = []
 TABLES: list[PageEntry] = []
 SENTENCES: list[PageEntry] = []
 
@@ -203,16 +171,6 @@ def figure_of_runs(name: str, section: str, caption: str, **how: Any) -> Callabl
         entry = {"paper": None, "wide": True, **how}
         TOGETHER[name] = FigureEntry(name, "", draw, section, caption, on_page=True, **entry)
         return draw
-
-    return register
-
-
-def tiles(verb: str) -> Callable[[Function], Function]:
-    """Register a function from a record of a verb to its `Tile`s at the top of the page."""
-
-    def register(make: Function) -> Function:
-        TILES.append((verb, make))
-        return make
 
     return register
 

@@ -88,7 +88,7 @@ class Subject:
     command
         The command that made all runs; empty where each run has its own.
     drawn
-        Figures of several runs that the page draws itself, once it is rendered.
+        Figures of several runs, once the page is rendered.
     """
 
     title: str
@@ -100,7 +100,7 @@ class Subject:
     @property
     def short(self) -> str:
         """The name that headings show: of a path, its last part."""
-        return Path(self.title).name or self.title if Path(self.title).is_absolute() else self.title
+        return Path(self.title).name if Path(self.title).is_absolute() else self.title
 
     def of(self, verb: str) -> list[SavedRun]:
         """Return the runs of a verb."""
@@ -146,8 +146,7 @@ def _add(folder: Path, subjects: dict[str, Subject]) -> None:
         subject.missing += notes
         if run is not None:
             subject.runs.append(run)
-    if whole:
-        assert title is not None
+    if title is not None:
         notes = _unfinished(folder) if config is not None else [f"{folder.name}: {note}"]
         subject = subjects.setdefault(title, Subject(title))
         subject.missing += notes

@@ -65,7 +65,7 @@ def ends_of(at: str) -> tuple[str, str]:
     """Return the keys of both ends of the interval of a key such as `skill/all/-1` or `interchangeable/error`."""
     parts = at.split("/")
     if len(parts) > 2 and parts[-2] == "all":  # by token group and layer: name_ci/group/end/layer
-        start = "/".join(parts[:-3] + [f"{parts[-3]}_ci", parts[-2]])
+        start = "/".join([*parts[:-3], f"{parts[-3]}_ci", parts[-2]])
         return f"{start}/0/{parts[-1]}", f"{start}/1/{parts[-1]}"
     return f"{at}_ci/0", f"{at}_ci/1"
 

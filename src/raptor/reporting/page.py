@@ -40,14 +40,14 @@ def render(subjects: Sequence[Subject]) -> str:
     return template.render(
         title=" and ".join(subject.short for subject in subjects) or "nothing was found",
         subjects=shown,
-        beside=side_by_side(subjects) if several else None,
+        beside=side_by_side(shown) if several else None,
         multiples=small_multiples(shown, data) if several else [],
         version=__version__,
         style=Markup(_asset("page.css") + _asset("parts.css")),
         script=Markup("\n".join(_asset(name) for name in SCRIPTS)),
         vega=Markup(vl_convert.javascript_bundle().replace("</script", "<\\/script")),  # type: ignore[call-arg]
         # Inside a script element nothing may look like its end.
-        data=Markup(json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")),
+        data=Markup(json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")),
     )
 
 

@@ -9,8 +9,8 @@ from markupsafe import Markup
 
 from raptor import __version__
 from raptor.errors import one_line
-from raptor.render.registry import TILES, Tile
 from raptor.render.tables import Number, to_html
+from raptor.render.tiles import TILES, Tile
 from raptor.reporting.collect import Subject, command_of
 
 ORDER = ("phases", "recovered", "trajectory", "parameters", "runtime")
@@ -47,17 +47,16 @@ def top_tiles(subject: Subject) -> list[ShownTile]:
             try:
                 made = [] if run.record is None else list(make(run.record))
             except Exception as error:  # results may come from anybody and hold anything
-                subject.missing.append(f"{run.name}: its result lacks something that the page shows ({one_line(error)})")
+                subject.missing.append(
+                    f"{run.name}: its result lacks something that the page shows ({one_line(error)})"
+                )
                 continue
             for tile in made:
                 if tile.name not in best or tile.strength > best[tile.name][0].strength:
                     best[tile.name] = (tile, run.name)
     names = sorted(best, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
-    return [ShownTile(best[name][0], *(to_html(cell, best[name][1]) for cell in _cells(best[name][0]))) for name in names]
-
-
-def _cells(tile: Tile) -> tuple[object, object]:
-    return tile.value, tile.detail
+    shown = [best[name] for name in names]
+    return [ShownTile(tile, to_html(tile.value, run), to_html(tile.detail, run)) for tile, run in shown]
 
 
 def measured_on(subject: Subject) -> Markup:
@@ -73,7 +72,9 @@ def measured_on(subject: Subject) -> Markup:
     for run in subject.runs:
         if isinstance(n := run.result.get("images"), int) and n:
             counts.setdefault(n, []).append(run.name)
-    said = [Markup("{} ({})").format(Number(n, ",", "images").html(runs[0]), ", ".join(runs)) for n, runs in counts.items()]
+    said = [
+        Markup("{} ({})").format(Number(n, ",", "images").html(runs[0]), ", ".join(runs)) for n, runs in counts.items()
+    ]
     if said:
         parts.append(Markup("images: ") + Markup("; ").join(said))
     return Markup(". ").join(parts)

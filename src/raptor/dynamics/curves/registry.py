@@ -83,7 +83,9 @@ def measure(
         shown = name.replace("_", " ") if column == "" else column
         CURVES[name] = Curve(name, of, label, shown, cls, method)
         if figure:
-            register_figure("dynamics", name, "dynamics", caption or f"{label} by layer.", paper, chapter=chapter)(_drawing(name))
+            register_figure("dynamics", name, "dynamics", caption or f"{label} by layer.", paper, chapter=chapter)(
+                _drawing(name)
+            )
         return cls
 
     return register

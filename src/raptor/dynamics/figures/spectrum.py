@@ -21,7 +21,8 @@ PANEL = 260  # pixels
     "dynamics",
     "Dynamic mode decomposition (DMD): for each group of tokens, one linear map predicts the mean token of each "
     "layer from that of the layer before. Left: its eigenvalues; modes inside the unit circle decay with depth, "
-    "modes on it persist; circles are the model, diamonds the surrogate. Right: singular values of the tokens that it is fitted to.",
+    "modes on it persist; circles are the model, diamonds the surrogate. Right: singular values of the tokens that it "
+    "is fitted to.",
     "appendix D",
     wide=True,
     chapter="linearise",
@@ -62,8 +63,13 @@ def _plane(rows: list[Row], colour: alt.Color) -> alt.LayerChart:
     shape = alt.Shape("role:N", legend=None, scale=alt.Scale(domain=[TEACHER, SURROGATE], range=["circle", "diamond"]))
     shown = [alt.Tooltip(f"{name}:Q", format=".4f") for name in ("real", "imaginary", "modulus")]
     return (
-        line.encode(x=x, y=y, order="order:Q") + points.encode(x=x, y=y, color=colour, shape=shape, tooltip=["group:N", "role:N", *shown])
-    ).add_params(*followed(rows)[1]).properties(width=PANEL, height=PANEL, title="eigenvalues")
+        (
+            line.encode(x=x, y=y, order="order:Q")
+            + points.encode(x=x, y=y, color=colour, shape=shape, tooltip=["group:N", "role:N", *shown])
+        )
+        .add_params(*followed(rows)[1])
+        .properties(width=PANEL, height=PANEL, title="eigenvalues")
+    )
 
 
 def _decay(rows: list[Row], colour: alt.Color) -> alt.Chart:

@@ -32,9 +32,7 @@ def speed(result: DynamicsResult, name: str) -> Figure:
     title, label = f"Angular speed and phases: {name}", CURVES["speed"].label
     rows, deviation = overlaid(result, "speed"), result.curves["speed_std"].mean
     drawn = by_layer(result.curves["speed"], title, label, STEPS, [end + 0.5 for end in ends], rows=rows)
-    table = [
-        {**row, "std": deviation[row["group"]][row["layer"]] if row["role"] == TEACHER else None} for row in rows
-    ]
+    table = [{**row, "std": deviation[row["group"]][row["layer"]] if row["role"] == TEACHER else None} for row in rows]
     return Figure(drawn.chart, table)
 
 
@@ -58,7 +56,11 @@ def ranks(result: DynamicsResult, name: str) -> Figure:
         own = overlaid(result, rank, measure=rank)
         rows += own
         colour = of_groups(list(first.mean))
-        panels.append(curves(own, STEPS, CURVES[rank].label, colour, width=PANEL, height=PANEL).properties(title=CURVES[rank].label))
+        panels.append(
+            curves(own, STEPS, CURVES[rank].label, colour, width=PANEL, height=PANEL).properties(
+                title=CURVES[rank].label
+            )
+        )
     subtitle = about(first.n, first.seed)
     title = alt.Title(f"Ranks of the updates: {name}", subtitle=subtitle)
     return Figure(alt.hconcat(*panels).properties(title=title), rows)
