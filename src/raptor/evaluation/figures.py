@@ -10,9 +10,9 @@ import altair as alt
 from raptor.core.estimate import Estimate
 from raptor.evaluation.evaluate import FidelityResult
 from raptor.evaluation.fidelity_chart import CAPTION, IDENTITY, fidelity_chart
-from raptor.evaluation.headline import fair_r2
-from raptor.evaluation.naming import label
 from raptor.evaluation.nulls import TEACHER
+from raptor.evaluation.summary.headline import fair_r2
+from raptor.evaluation.summary.naming import label
 from raptor.render.charts import HEIGHT, PALETTE, WIDTH, Figure, Row, chart_of
 from raptor.render.registry import figure, figure_of_runs
 from raptor.runtime.rundir import Record

@@ -8,9 +8,9 @@ from markupsafe import Markup
 
 from raptor.evaluation import tables
 from raptor.evaluation.evaluate import FidelityResult
-from raptor.evaluation.headline import fidelity_tiles
-from raptor.evaluation.naming import surrogate_name
 from raptor.evaluation.rewritable import rewritable_rung
+from raptor.evaluation.summary.headline import fidelity_tiles
+from raptor.evaluation.summary.naming import surrogate_name
 from raptor.render.registry import Rung, evidence, page_sentences, page_table
 from raptor.render.tables import Cell, Number, Part, Table, file_lines
 from raptor.render.tiles import Tile, tiles

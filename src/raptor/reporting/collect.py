@@ -79,12 +79,10 @@ class Subject:
 
     Parameters
     ----------
-    title
-        Its name.
+    title, missing
+        Its name, and notes on what cannot be read.
     runs
         Its run directories, in the order of a workflow.
-    missing
-        Notes on what cannot be read.
     command
         The command that made all runs; empty where each run has its own.
     drawn

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from raptor.core.estimate import Estimate
 from raptor.evaluation.evaluate import FidelityResult
-from raptor.evaluation.naming import OWN, surrogate_name
+from raptor.evaluation.summary.naming import OWN, surrogate_name
 from raptor.render.tables import Number, Phrase
 from raptor.render.tiles import Tile
 from raptor.runtime.rundir import Record
