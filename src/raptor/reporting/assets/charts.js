@@ -99,7 +99,7 @@ async function attempt(chart, work) {
 }
 // Builds the places of all panels; drawing is left to `drawAll`, what is in view first.
 function build(figure) {
-  const entry = DATA.figures[figure.dataset.panels], box = figure.querySelector(".panels"), title = figure.querySelector("h4").textContent;
+  const entry = DATA.figures[figure.dataset.panels], box = figure.querySelector(".panels"), title = figure.querySelector(".figure-title").textContent;
   box.before(...legendsOf(entry.panels));
   box.dataset.count = Math.min(entry.panels.length, 4);
   for (const panel of entry.panels) {
