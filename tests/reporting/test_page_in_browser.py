@@ -5,40 +5,20 @@ from __future__ import annotations
 import csv
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
 from browser import CHROMIUM, opened
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: apt-get install chromium")
-# Boxes of text that a reader sees: inside the window's width, and with what is in a box.
-CLIPPED = """() => [...document.querySelectorAll('h1,h2,h3,h4,p,li,button,label,legend,summary,td,th,svg text')].filter((one) => {
-  const box = one.getBoundingClientRect();
-  if (!box.width || !one.textContent.trim() || one.closest('.skip, .scroll, .vg-tooltip, .strip')) return false;
-  if (one.closest('svg')) { const outer = one.closest('svg').getBoundingClientRect();
-    return box.left < outer.left - 2 || box.right > outer.right + 2 || box.top < outer.top - 2 || box.bottom > outer.bottom + 2; }
-  return box.left < -1 || box.right > innerWidth + 1 || one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).display !== 'inline';
-}).map((one) => one.tagName + ': ' + one.textContent.slice(0, 60))"""
-OVERLAPPING = """() => { const found = [];
-  for (const svg of document.querySelectorAll('.canvas svg')) {
-    const boxes = [...svg.querySelectorAll('text')].filter((one) => one.textContent.trim() && getComputedStyle(one).opacity !== '0' && one.getBoundingClientRect().width)
-      .map((one) => [one.textContent, one.getBoundingClientRect()]);
-    for (let i = 0; i < boxes.length; i++) for (let j = i + 1; j < boxes.length; j++) {
-      const [a, b] = [boxes[i][1], boxes[j][1]];
-      const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left), high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
-      if (wide > 2 && high > 4) found.push(svg.getAttribute('aria-label') + ': ' + boxes[i][0] + ' / ' + boxes[j][0]);
-    } }
-  return found; }"""
-SMALL = """() => [...document.querySelectorAll('body *')].filter((one) => [...one.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim())
-  && !['SCRIPT', 'STYLE'].includes(one.tagName) && one.getBoundingClientRect().width && parseFloat(getComputedStyle(one).fontSize) < 11.99)
-  .map((one) => one.tagName + ': ' + one.textContent.slice(0, 40))"""
-# Share of a card's inner width that its panels take; panels of one row together.
-NARROW = """() => [...document.querySelectorAll('figure')].map((one) => {
-  const style = getComputedStyle(one), inner = one.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
-  const rows = new Map();
-  for (const panel of one.querySelectorAll('.panel')) { const box = panel.querySelector('.canvas svg').getBoundingClientRect(), top = Math.round(panel.getBoundingClientRect().top);
-    const [left, right] = rows.get(top) || [box.left, box.right]; rows.set(top, [Math.min(left, box.left), Math.max(right, box.right)]); }
-  return [one.id, Math.max(...[...rows.values()].map(([left, right]) => right - left)) / inner]; }).filter(([, share]) => share < 0.85)"""
+CHECKS = Path(__file__).parent.parent / "helpers" / "checks.js"
+CONTROLS = "a[href], button, input, summary, canvas, .scroll"
+
+
+def checked(page, name):
+    """Return what a check of `checks.js` finds."""
+    return page.evaluate(f"(() => {{ {CHECKS.read_text()} return checks.{name}(); }})()")
 
 
 @pytest.fixture
@@ -63,10 +43,10 @@ def test_everything_fits_and_can_be_read(page_file, width, scheme):
         charts = page.query_selector_all(".chart")
         assert len(charts) > 25
         assert all(chart.query_selector(".canvas svg") for chart in charts)
-        assert page.evaluate(NARROW) == []
-        assert page.evaluate(CLIPPED) == []
-        assert page.evaluate(OVERLAPPING) == []
-        assert page.evaluate(SMALL) == []
+        assert checked(page, "narrow") == []
+        assert checked(page, "clipped") == []
+        assert checked(page, "overlapping") == []
+        assert checked(page, "small") == []
         page.click("#theme")
         page.wait_for_function(f"document.documentElement.dataset.theme !== '{scheme}'")
         assert page.errors == []
@@ -81,9 +61,9 @@ def test_the_checks_of_boxes_can_fail(page_file):
             "(() => { const [a, b] = document.querySelectorAll('.canvas svg')[1].querySelectorAll('text');"
             " b.setAttribute('transform', a.getAttribute('transform')); a.textContent = b.textContent = 'overlap'; })()"
         )
-        assert any("phases" in one for one in page.evaluate(CLIPPED))
-        assert page.evaluate(SMALL)
-        assert page.evaluate(OVERLAPPING)
+        assert any("phases" in one for one in checked(page, "clipped"))
+        assert checked(page, "small")
+        assert checked(page, "overlapping")
 
 
 def ruler(page):
@@ -104,7 +84,9 @@ def test_the_ruler_moves_every_figure_and_the_film(page_file):
         after = ruler(page)
         assert all(one != other for one, other in zip(before, after, strict=True))
         assert all(one != other for one, other in zip(films, pixels(page), strict=True))
-        assert set(page.eval_on_selector_all(".chart[data-layer]", "(all) => all.map((one) => one.dataset.layer)")) == {"9"}
+        assert set(page.eval_on_selector_all(".chart[data-layer]", "(all) => all.map((one) => one.dataset.layer)")) == {
+            "9"
+        }
         assert "layer 9 of 12" in page.inner_text("#layer-said")
         # Pointing at a layer highlights it everywhere; a click chooses it.
         chart = page.locator("figure[data-name=speed] .chart").first
@@ -144,7 +126,9 @@ def test_the_film_moves_and_patches_can_be_chosen(page_file):
     with opened(page_file) as page:
         slide(page, 7)
         assert "layer 7 of 12" in page.inner_text(".film")
-        widths = page.eval_on_selector_all(".film canvas", "(all) => all.map((one) => one.getBoundingClientRect().width)")
+        widths = page.eval_on_selector_all(
+            ".film canvas", "(all) => all.map((one) => one.getBoundingClientRect().width)"
+        )
         assert min(widths) >= 300
         page.click(".film canvas", position={"x": 10, "y": 10})
         assert "row 1, column 1" in page.inner_text(".film")
@@ -192,17 +176,13 @@ def test_figures_can_be_taken_away(page_file, tmp_path):
 @pytest.mark.long
 def test_the_keyboard_reaches_everything(page_file):
     with opened(page_file) as page:
-        wanted = page.evaluate(
-            "[...document.querySelectorAll('a[href], button, input, summary, canvas, .scroll')].filter((one) => "
-            "one.getBoundingClientRect().width && (one.type !== 'radio' || one.checked)).length"
-        )
+        shown = "(one) => one.getBoundingClientRect().width && (one.type !== 'radio' || one.checked)"
+        wanted = page.eval_on_selector_all(CONTROLS, f"(all) => all.filter({shown}).length")
+        place = "(all) => all.indexOf(document.activeElement)"
         reached = set()
         for _ in range(wanted + 40):
             page.keyboard.press("Tab")
-            reached.add(page.evaluate(
-                "(() => { const all = [...document.querySelectorAll('a[href], button, input, summary, canvas, .scroll')];"
-                " return all.indexOf(document.activeElement); })()"
-            ))  # fmt: skip
+            reached.add(page.eval_on_selector_all(CONTROLS, place))
         assert len(reached - {-1}) >= wanted
         page.focus("#layer")
         before = page.inner_text("#layer-said")
@@ -223,7 +203,9 @@ def test_axe_finds_no_violation(page_file, tmp_path, scheme):
     subprocess.run(["tar", "xf", next(tmp_path.glob("*.tgz")), "package/axe.min.js"], cwd=tmp_path, check=True)
     with opened(page_file, 1440, scheme) as page:
         page.evaluate((tmp_path / "package" / "axe.min.js").read_text())
-        found = page.evaluate("axe.run().then((found) => found.violations.map((one) => [one.id, one.nodes.map((node) => node.html.slice(0, 120))]))")
+        found = page.evaluate(
+            "axe.run().then((found) => found.violations.map((one) => [one.id, one.nodes.map((node) => node.html.slice(0, 120))]))"
+        )
         assert found == []
 
 
