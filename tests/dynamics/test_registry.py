@@ -89,7 +89,7 @@ def test_results_are_read_back_from_json(compared):
     assert to_plain(again.result.claims) == to_plain(result.claims)
     assert again.result.against.models["fast"].converged_layer.keys() == result.converged_layer.keys()
     shown = [part for part in show_dynamics(again) if isinstance(part, Table)]
-    assert [row[1] for row in shown[-2].rows] == [verdict(claim) for claim in result.claims]
+    assert [str(row[1]) for row in shown[-2].rows] == [verdict(claim) for claim in result.claims]
 
 
 def test_a_result_without_optional_parts_is_read_back(compared):

@@ -16,7 +16,7 @@ from raptor.core.toy import Diagonal
 from raptor.film.arrays import film_data
 from raptor.film.command import film_stage
 from raptor.film.figures import film_figure
-from raptor.film.film import BUDGET, MOST_SIDE, STEPS, FilmResult, depth_film
+from raptor.film.film import MOST_SIDE, STEPS, FilmResult, depth_film
 from raptor.reporting.collect import collect
 from raptor.reporting.page import render
 from raptor.runtime.rundir import Run
@@ -47,7 +47,10 @@ def test_pictures_are_what_tokens_are():
     rows, columns = teacher.layout.grid
     # Layer 2 of image 1.
     expected = (patches @ patches.T).numpy()
-    np.testing.assert_allclose(film.cosines["teacher"][1, 2] / STEPS, expected, atol=0.5 / STEPS + 1e-6)
+    stored = film.directions["teacher"][1, 2].reshape(len(patches), -1) / STEPS  # all six axes: only rounding is lost
+    np.testing.assert_allclose(stored @ stored.T, expected, atol=3 / STEPS)
+    assert 0 < film.cosine_error < 2 / STEPS
+    assert film.outliers == {}
     assert film.colours["teacher"].shape == (2, 4, rows, columns, 3)
     np.testing.assert_array_equal(film.colours["twin"], film.colours["teacher"])
     np.testing.assert_allclose(film.apart["twin"], 0, atol=1e-6)
@@ -65,11 +68,26 @@ def test_large_grids_are_averaged():
     assert film.apart == {}
 
 
-def test_similarities_of_many_images_stay_small():
+def test_directions_of_many_images_stay_small(monkeypatch):
+    monkeypatch.setattr("raptor.film.film.BUDGET", 300_000)
     wide = flow(0.8, layout=TokenLayout(1, 0, (16, 16)))
     film = depth_film({"teacher": wide, "twin": wide}, torch.randn(32, 3, 32, 32))
-    assert sum(array.nbytes for array in film.cosines.values()) <= BUDGET
-    assert film.colours["teacher"].shape[2:4] == (9, 9)
+    assert sum(array.nbytes for array in film.directions.values()) <= 300_000
+    assert film.directions["teacher"].shape[2:] == (16, 16, 4)  # of six axes
+    assert film.cosine_error > 2 / STEPS  # and the error says so
+
+
+def test_outlier_tokens_are_marked():
+    class Bright(Diagonal):
+        def embed(self, pixels):
+            tokens = super().embed(pixels).clone()
+            tokens[:, -1] *= 50  # the last patch
+            return tokens
+
+    film = depth_film({"teacher": Bright(3, [1.0] * 6)}, torch.randn(2, 3, 32, 32))
+    marked = film.outliers["teacher"]
+    assert marked[:, :, -1, -1].all()
+    assert marked.sum() == marked[:, :, -1, -1].size
 
 
 def test_the_film_on_paper_has_every_patch_where_it_belongs():

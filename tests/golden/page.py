@@ -70,9 +70,9 @@ def of_page(path: Path) -> Extract:
     found.values["sections"], found.values["figures"] = reader.sections, reader.figures
     found.values["cells"] = [[run, key, _number(value)] for run, key, value in reader.cells]
     for name, figure in data["figures"].items():
-        tables = list(tables_of(figure["spec"]))
+        tables = [table for panel in figure["panels"] for table in tables_of(panel)]
         found.values[f"figure {name}"] = {"name": figure["name"], "tables": tables, "csv": table_in(figure["csv"])}
-        found.add_text(f"figure {name}", "\n".join(titles_of(figure["spec"])))
+        found.add_text(f"figure {name}", "\n".join(title for panel in figure["panels"] for title in titles_of(panel)))
     for name, film in data["films"].items():
         found.values[f"film {name}"] = {key: _film(value) for key, value in film.items() if key != "pictures"}
         found.values[f"film {name}"]["pictures"] = len(film["pictures"])

@@ -18,7 +18,8 @@ MODULES = ("raptor.render.charts", "raptor.reporting.write")
 
 def _stand_in(spec):
     assert isinstance(spec, str)
-    return {"svg": b"<svg/>", "pdf": b"%PDF-1.4", "png": encoded(0)}
+    vector = {".svg": b"<svg/>", ".pdf": b"%PDF-1.4", "-single.svg": b"<svg/>", "-single.pdf": b"%PDF-1.4"}
+    return {**vector, ".png": encoded(0)}
 
 
 @contextmanager

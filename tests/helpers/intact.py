@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from raptor.runtime.files import UNFINISHED
 
 # What two undisturbed runs differ in: how long things took.
-TIMES = {"seconds", "train_seconds", "images_per_second", "runtime_ratio", "skipped"}
+TIMES = {"seconds", "train_seconds", "images_per_second", "runtime_ratio", "runtime_range", "skipped"}
 
 
 def _pdf(path: Path) -> None:

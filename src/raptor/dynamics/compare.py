@@ -16,9 +16,10 @@ from raptor.dynamics.dmd.distance import operator_distance, reduced
 from raptor.dynamics.dmd.same_system import Maps, same_system
 from raptor.dynamics.options import DynamicsOptions
 from raptor.dynamics.result import Against, CurveDistance, DynamicsResult, ModelDynamics
-from raptor.dynamics.survey import measure_model, surrogate_in
+from raptor.dynamics.survey import measure_model
 from raptor.errors import OptionError
 from raptor.inspection.separate import separation
+from raptor.models.surrogate import surrogate_in
 from raptor.models.teachers.teacher import Teacher
 from raptor.phases.options import AUTO
 from raptor.runtime.progress import ProgressLike

@@ -23,8 +23,7 @@ from raptor.dynamics.perturbations.mixing import mix, pairs_of
 from raptor.dynamics.perturbations.perturb import perturb
 from raptor.dynamics.result import DynamicsResult, ModelDynamics
 from raptor.inspection.separate import Separation, separation
-from raptor.models.surrogate import Surrogate
-from raptor.models.teachers.teacher import Teacher
+from raptor.models.surrogate import surrogate_in
 from raptor.phases.options import AUTO
 from raptor.runtime.progress import Progress, ProgressLike
 from raptor.runtime.tracked import tracked
@@ -133,13 +132,6 @@ def measure_model(
         n=curves["speed"].n,
         seed=seed,
     )
-
-
-def surrogate_in(flow: DepthFlow) -> Surrogate | None:
-    """Return the surrogate that a flow is, or that was loaded as a model; None for other flows."""
-    # RaptorModel has it as an attribute; its class is not imported here, because that imports transformers.
-    module = getattr(flow.module, "surrogate", None) if isinstance(flow, Teacher) else flow
-    return module if isinstance(module, Surrogate) else None
 
 
 def _first(images: ImageSet, n: int) -> tuple[Tensor, Tensor | None]:

@@ -10,7 +10,7 @@ from raptor.dynamics.claims.claim import Claim
 from raptor.dynamics.curves.registry import CURVES
 from raptor.dynamics.result import Against, DynamicsResult
 from raptor.render.registry import Rung, evidence, page_sentences, page_table
-from raptor.render.tables import HELD, Cell, Number, Part, Table, file_lines, format_estimate, format_number
+from raptor.render.tables import HELD, Cell, Link, Mark, Number, Part, Table, file_lines, format_estimate, format_number
 from raptor.runtime.rundir import Record
 
 
@@ -89,7 +89,7 @@ def verdict(claim: Claim) -> str:
 
 def claims(result: DynamicsResult) -> Table:
     """Return the paper's claims and what this model says about each."""
-    columns = ("claim", "result", "effect", "threshold", "null", "p")
+    columns = ("claim", "result", "effect [95% interval]", "threshold", "null", "p")
     return Table("Claims of the paper", columns, tuple(_row(i, one) for i, one in enumerate(result.claims)))
 
 
@@ -98,7 +98,8 @@ def _row(i: int, claim: Claim) -> tuple[Cell, ...]:
     effect: Cell = "" if claim.effect is None else Number(claim.effect, ".3f", f"claims/{i}/effect", ends)
     null: Cell = "" if claim.null is None else Number(claim.null, ".3f", f"claims/{i}/null")
     p: Cell = "" if claim.p_adjusted is None else Number(claim.p_adjusted, ".3f", f"claims/{i}/p_adjusted")
-    return claim.text, verdict(claim), effect, f"{claim.smallest_effect:g}", null, p
+    result = Mark(claim.held, verdict(claim))
+    return Link(claim.text, claim.figure or ""), result, effect, f"{claim.smallest_effect:g}", null, p
 
 
 @page_table("dynamics", "dynamics")
@@ -122,7 +123,7 @@ def how_judged(record: Record[DynamicsResult]) -> list[str]:
         "The direction of a token is the token divided by its norm. Step l leads from layer l to layer l + 1. In "
         "this section, the update of a step is the change of a token's direction, and its speed is the angle between "
         "the old and the new direction.",
-        "The table at the end of this section tests the claims of the paper. The effect measures how strongly the "
+        "The table tests the claims of the paper. The effect measures how strongly the "
         "data support a claim; it has an interval over images. A claim holds if the whole interval is at or above "
         "the threshold, the smallest effect of interest. It does not hold if the whole interval is below the "
         "threshold; otherwise it is inconclusive. The null is the effect expected without the claimed phenomenon, "
@@ -180,4 +181,8 @@ def same_dynamics(record: Record[DynamicsResult]) -> Rung | None:
         False: "the surrogate has other dynamics",
         None: "whether the surrogate has the same dynamics is inconclusive",
     }[found.held]
-    return Rung("same_system", found.held, found.distance, found.null, text, short=short)
+    at = f"against/same_system/{pair}"
+    return Rung(
+        "same_system", found.held, found.distance, found.null, text, short=short, value_key=f"{at}/distance",
+        null_key=f"{at}/null",
+    )  # fmt: skip

@@ -12,7 +12,7 @@ from raptor.core.flow import DepthFlow, last_state
 from raptor.evaluation.description_length import FULL, fewest_bits, levin_bits
 from raptor.models.surrogate import Surrogate
 from raptor.runtime.device import synchronise
-from raptor.runtime.timing import compare
+from raptor.runtime.timing import Ratio, compare
 
 QUANTISATION_IMAGES = 32  # images on which the smallest number of bits per parameter is found
 TIMING_ROUNDS = 5
@@ -58,8 +58,8 @@ def cost_ratio(surrogate: int, teacher: int) -> CostRatio:
 
 
 @torch.no_grad()
-def runtime_ratio(surrogate: Surrogate, batch_size: int, rounds: int = TIMING_ROUNDS) -> float:
-    """Time one pass of the surrogate and of its teacher in turn; return the ratio of medians.
+def runtime_ratio(surrogate: Surrogate, batch_size: int, rounds: int = TIMING_ROUNDS) -> Ratio:
+    """Time one pass of the surrogate and of its teacher in turn; return the ratio of medians, and those of the rounds.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def runtime_ratio(surrogate: Surrogate, batch_size: int, rounds: int = TIMING_RO
         flow.readout(last_state(flow, flow.embed(pixels)))
         synchronise(pixels.device)
 
-    return compare("", partial(run, surrogate), partial(run, surrogate.teacher), limit=1.0, rounds=rounds).ratio
+    return compare("", partial(run, surrogate), partial(run, surrogate.teacher), limit=1.0, rounds=rounds)
 
 
 @torch.no_grad()

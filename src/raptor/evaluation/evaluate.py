@@ -14,7 +14,6 @@ from raptor.core.serialize import Key, key
 from raptor.errors import OptionError
 from raptor.evaluation.accuracy import AccuracyMeasure, StitchedAccuracy
 from raptor.evaluation.cost import (
-    TIMING_ROUNDS,
     CostRatio,
     DescriptionLength,
     cost_ratio,
@@ -59,8 +58,9 @@ class FidelityResult(HtmlRepr):
         Why something was not measured.
     phases
         Phases of the surrogate; None where the result is part of a `DistillResult`, which has them.
-    runtime_ratio, runtime_rounds
-        Time of one pass, surrogate over teacher, and the number of timed rounds; None where it was not timed.
+    runtime_ratio, runtime_rounds, runtime_range
+        Time of one pass, surrogate over teacher, the number of timed rounds, and their smallest and largest ratio; None
+        where it was not timed.
     linear
         Linear maps in place of each phase, and the surrogate's own block from the same input; None where they were not
         measured.
@@ -87,6 +87,7 @@ class FidelityResult(HtmlRepr):
     phases: Phases | None = key(None, omit_none=True)
     runtime_ratio: float | None = key(None, omit_none=True)
     runtime_rounds: int | None = key(None, omit_none=True)
+    runtime_range: list[float] | None = key(None, omit_none=True)
     linear: LinearBaselines | None = key(None, omit_none=True)
     nulls: dict[str, NullFidelity] | None = key(None, omit_none=True)
     nulls_from: str | None = key(None, omit_none=True)
@@ -170,6 +171,7 @@ def fidelity(
     flops = cost_ratio(count_flops(surrogate, first.pixels[:1]), count_flops(surrogate.teacher, first.pixels[:1]))
     blocks = surrogate.teacher.parts.blocks
     parameters = cost_ratio(count_parameters(surrogate.raptor), sum(map(count_parameters, blocks)))
+    timed = None if runtime_batch_size is None else runtime_ratio(surrogate, runtime_batch_size)
     return FidelityResult(
         by_layer=by_layer,
         teacher_top1=None if right is None else right.teacher,
@@ -182,8 +184,9 @@ def fidelity(
         levin_bits=description_length(surrogate, images, parameters.surrogate, flops.surrogate),
         notes=notes,
         phases=surrogate.phases,
-        runtime_ratio=None if runtime_batch_size is None else runtime_ratio(surrogate, runtime_batch_size),
-        runtime_rounds=None if runtime_batch_size is None else TIMING_ROUNDS,
+        runtime_ratio=None if timed is None else timed.ratio,
+        runtime_rounds=None if timed is None else timed.rounds,
+        runtime_range=None if timed is None else [min(timed.by_round), max(timed.by_round)],
         linear=linear,
         nulls=nulls,
         outliers=None if separated is None else separated.group,

@@ -46,7 +46,7 @@ def rewritable_rung(result: FidelityResult, images: int, name: str = "The surrog
         held = False if skill.high < SMALLEST_SKILL else None
         text = f"{said} To compare with networks without recurrence, run `raptor fidelity --nulls`."
         short = f"{blocks} are not enough" if held is False else f"whether {blocks} can replace the layers is open"
-        return Rung("rewritable", held, skill, None, text, short=short)
+        return Rung("rewritable", held, skill, None, text, short=short, value_key="skill/all/-1")
     assert result.nulls is not None
     same_budget = result.nulls[TEACHER].skill.at("all", -1) if TEACHER in result.nulls else skill
     best = max(reached, key=lambda name: reached[name].value)
@@ -82,7 +82,11 @@ def rewritable_rung(result: FidelityResult, images: int, name: str = "The surrog
         if result.nulls_from is None
         else f" The short trainings were not repeated now; their results were stored by `{result.nulls_from}`."
     )
-    return Rung("rewritable", held, same_budget, null.value, f"{said} {budget}{source}", short=short)
+    return Rung(
+        "rewritable", held, same_budget, null.value, f"{said} {budget}{source}", short=short,
+        value_key=f"nulls/{TEACHER}/skill/all/-1" if TEACHER in result.nulls else "skill/all/-1",
+        null_key=f"nulls/{best}/skill/all/-1",
+    )  # fmt: skip
 
 
 # Where nulls come from, in a sentence.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from markupsafe import Markup
 
@@ -11,8 +10,11 @@ from raptor.evaluation import tables
 from raptor.evaluation.elastic.table import elastic_table
 from raptor.evaluation.evaluate import FidelityResult
 from raptor.evaluation.rewritable import rewritable_rung
+from raptor.evaluation.summary.headline import fidelity_tiles
+from raptor.evaluation.summary.naming import surrogate_name
 from raptor.render.registry import Rung, evidence, page_sentences, page_table
 from raptor.render.tables import Cell, Number, Part, Table, file_lines
+from raptor.render.tiles import Tile, tiles
 from raptor.runtime.rundir import Record
 
 
@@ -44,19 +46,19 @@ def how_measured(record: Record[FidelityResult]) -> list[str]:
 @page_table("fidelity", "surrogate")
 def cost(record: Record[FidelityResult]) -> Table:
     """Return what the surrogate keeps and costs."""
-    return tables.cost(record.result, _name(record), record.result.phases, record.images)
+    return tables.cost(record.result, surrogate_name(record), record.result.phases, record.images)
 
 
 @page_table("fidelity", "surrogate")
 def linear(record: Record[FidelityResult]) -> Table | None:
     """Return linear maps in place of each phase, beside the tied blocks."""
-    return tables.linear(record.result, _name(record))
+    return tables.linear(record.result, surrogate_name(record))
 
 
 @page_table("fidelity", "surrogate")
 def nulls(record: Record[FidelityResult]) -> Table | None:
     """Return what the same surrogate reaches on null teachers."""
-    return tables.nulls(record.result, _name(record))
+    return tables.nulls(record.result, surrogate_name(record))
 
 
 @page_table("fidelity", "surrogate")
@@ -75,19 +77,16 @@ def outliers(record: Record[FidelityResult]) -> list[str]:
 def answer(record: Record[FidelityResult]) -> list[Markup]:
     """Return what was found, in a sentence."""
     run = "" if record.out is None else record.out.name
-    return [tables.answer(record.result, _name(record), record.result.phases, record.images, run)]
+    return [tables.answer(record.result, surrogate_name(record), record.result.phases, record.images, run)]
+
+
+@tiles("fidelity")
+def headline(record: Record[FidelityResult]) -> Iterator[Tile]:
+    """Yield the numbers at the top of the page."""
+    return fidelity_tiles(record)
 
 
 @evidence("fidelity")
 def rewritable(record: Record[FidelityResult]) -> Rung | None:
     """Return whether tied blocks reproduce the trajectory, and better than that of models with nothing to find."""
-    return rewritable_rung(record.result, record.images, _name(record))
-
-
-def _name(record: Record[FidelityResult]) -> str:
-    """Return what the surrogate is called; one that was trained in the same pipeline has no name of its own."""
-    name = str(record.about.get("surrogate", ""))
-    if not name:
-        return "The surrogate"
-    own = record.out is not None and Path(name).resolve() == (record.out.parent / "distill").resolve()
-    return "Surrogate trained in this run" if own else f"Surrogate {name}"
+    return rewritable_rung(record.result, record.images, surrogate_name(record))

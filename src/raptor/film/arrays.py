@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ from raptor.errors import OutputError, one_line
 from raptor.film.film import Film
 
 ARRAYS = "film.npz"
+KINDS = ("colours", "directions", "apart", "outliers", "cosines")  # arrays by flow; cosines in older films
 LARGEST = 500_000_000  # bytes of its arrays
-SIDE = 160  # pixels of an image next to its film
+SIDE = 336  # pixels of an image under its film
+SMALL = 160  # pixels up to which a picture is kept without loss
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,14 @@ class PageFilm:
         Number of layers of each phase; empty if they are not known.
     most_apart
         Largest difference from the teacher, which is 255 in `apart`.
-    colours, cosines, apart
+    colours, directions, apart, outliers
         By flow, bytes in base64.
+    cosines
+        As in films of older versions, which had no directions.
+    components
+        Number of coordinates of a direction.
+    blocks
+        By flow, the number of blocks of a surrogate.
     pictures
         The images, as data URLs.
     """
@@ -48,8 +57,12 @@ class PageFilm:
     phases: list[int]
     most_apart: float
     colours: dict[str, str]
-    cosines: dict[str, str]
+    directions: dict[str, str]
     apart: dict[str, str]
+    outliers: dict[str, str]
+    cosines: dict[str, str]
+    components: int
+    blocks: dict[str, int]
     pictures: list[str]
 
 
@@ -69,7 +82,7 @@ def film_bytes(film: Film, pictures: NDArray[np.uint8]) -> bytes:
     return buffer.getvalue()
 
 
-def film_data(file: Path, phases: str) -> PageFilm:
+def film_data(file: Path, phases: str, blocks: Mapping[str, int] | None = None) -> PageFilm:
     """Read a film for the page.
 
     Parameters
@@ -78,20 +91,22 @@ def film_data(file: Path, phases: str) -> PageFilm:
         film.npz of a run directory.
     phases
         Text such as `7-3-2`, or nothing.
+    blocks
+        Numbers of blocks of the surrogates, by flow.
     """
     try:
-        return _read(file, phases)
+        return _read(file, phases, dict(blocks or {}))
     except Exception as error:  # a damaged or foreign file raises almost anything
         raise OutputError(f"the film {str(file)!r} cannot be read: {one_line(error)}") from error
 
 
-def _read(file: Path, phases: str) -> PageFilm:
+def _read(file: Path, phases: str, blocks: dict[str, int]) -> PageFilm:
     with np.load(file, allow_pickle=False) as stored:
         if (size := sum(entry.file_size for entry in stored.zip.infolist())) > LARGEST:
             raise ValueError(f"it has {size:,} bytes; at most {LARGEST:,} are read")
         arrays = {name: stored[name] for name in stored.files}
     pictures = arrays.pop("pictures")
-    by_kind: dict[str, dict[str, NDArray[Any]]] = {"colours": {}, "cosines": {}, "apart": {}}
+    by_kind: dict[str, dict[str, NDArray[Any]]] = {kind: {} for kind in KINDS}
     for name, array in arrays.items():
         kind, flow = name.split("/", 1)
         by_kind[kind][flow] = array
@@ -112,8 +127,12 @@ def _read(file: Path, phases: str) -> PageFilm:
         phases=lengths,
         most_apart=most,
         colours={flow: _text(array) for flow, array in by_kind["colours"].items()},
-        cosines={flow: _text(array) for flow, array in by_kind["cosines"].items()},
+        directions={flow: _text(array) for flow, array in by_kind["directions"].items()},
         apart={flow: _text(array) for flow, array in apart.items()},
+        outliers={flow: _text(array) for flow, array in by_kind["outliers"].items()},
+        cosines={flow: _text(array) for flow, array in by_kind["cosines"].items()},
+        components=next((array.shape[-1] for array in by_kind["directions"].values()), 0),
+        blocks=blocks,
         pictures=[_picture(picture) for picture in pictures],
     )
 
@@ -126,6 +145,6 @@ def _picture(pixels: NDArray[np.uint8]) -> str:
     """Return an image as a data URL."""
     image = Image.fromarray(pixels)
     image.thumbnail((SIDE, SIDE))
-    file = io.BytesIO()
-    image.save(file, "PNG")
-    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
+    file, kind = io.BytesIO(), "png" if max(image.size) <= SMALL else "jpeg"
+    image.save(file, kind.upper(), **({} if kind == "png" else {"quality": 88}))
+    return f"data:image/{kind};base64," + base64.b64encode(file.getvalue()).decode()

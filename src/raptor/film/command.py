@@ -67,6 +67,7 @@ def film_stage(
     from raptor.film import figures  # noqa: F401 (registers them)
     from raptor.film.arrays import ARRAYS, film_bytes
     from raptor.film.film import FilmResult, depth_film
+    from raptor.models.surrogate import surrogate_in
     from raptor.render.charts import draw
 
     film = depth_film(flows, pixels.to(teacher.device))
@@ -75,5 +76,7 @@ def film_stage(
     run.begin()
     with run.file(ARRAYS) as file:
         file.write(film_bytes(film, pictures))
-    result = FilmResult.of(film, as_phases(phases))
+    surrogates = {name: surrogate_in(flow) for name, flow in flows.items()}
+    blocks = {name: one.phases.k for name, one in surrogates.items() if one is not None}
+    result = FilmResult.of(film, as_phases(phases), blocks)
     return run.record(result, images=len(pixels), layers=teacher.depth, figures=draw(run, "film", result, teacher.name))

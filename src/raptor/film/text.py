@@ -20,7 +20,9 @@ def describe(result: FilmResult) -> str:
         "The film shows the patch tokens of an image at one layer after another. A patch's colour is the direction of "
         "its token: red, green and blue are the first three principal components of the directions of the teacher's "
         f"tokens at all layers ({sum(result.explained):.0%} of the variance)."
-    )
+        + ("" if result.cosine_error is None else " Cosines between patches are computed from the leading principal "
+           f"components; 95% of them are within {result.cosine_error:.3f} of the exact ones.")
+    )  # fmt: skip
 
 
 def notebook(result: FilmResult) -> list[Part]:

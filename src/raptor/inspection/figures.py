@@ -5,14 +5,15 @@ from __future__ import annotations
 import altair as alt
 
 from raptor.inspection.inspect import InspectResult
-from raptor.render.charts import WIDTH, Figure, chart_of
+from raptor.render.charts import SEQUENTIAL, WIDTH, Figure, chart_of
 from raptor.render.layer_charts import NORM, by_layer
 from raptor.render.registry import figure
 
 
 @figure(
-    "inspect", "norms", "depth", "Mean norm of tokens by layer, with 95% intervals over images.", "Figure 7", order=90
-)
+    "inspect", "norms", "depth", "Mean norm of tokens by layer, with 95% intervals over images.", "Figure 7",
+    order=90, title="How long are the tokens?", wide=True,
+)  # fmt: skip
 def norms(result: InspectResult, name: str) -> Figure | None:
     """Draw the norms by layer and token group."""
     return None if result.norm is None else by_layer(result.norm, f"Norms by layer: {name}", NORM)
@@ -25,6 +26,7 @@ def norms(result: InspectResult, name: str) -> Figure | None:
     "Share of images in which each patch has a massive activation: a norm of more than 5 times the median. It is drawn "
     "for the layer at which such patches hold most of the variance.",
     order=91,
+    title="Where are the outlier tokens?",
 )
 def outliers(result: InspectResult, name: str) -> Figure | None:
     """Draw where outlier tokens are; nothing for a model without them."""
@@ -43,7 +45,7 @@ def outliers(result: InspectResult, name: str) -> Figure | None:
         .encode(
             x=alt.X("column:O", title=None, axis=None),
             y=alt.Y("row:O", title=None, axis=None),
-            color=alt.Color("share:Q", title="share of images", scale=alt.Scale(scheme="viridis")),
+            color=alt.Color("share:Q", title="share of images", scale=alt.Scale(scheme=SEQUENTIAL)),
             tooltip=["row:O", "column:O", alt.Tooltip("share:Q", format=".3f")],
         )
         .properties(

@@ -13,13 +13,14 @@ from raptor.render.registry import figure
 PANEL, MATRIX = 150, 240  # pixels
 WHERE = {"intra": "within a phase", "inter": "across phases"}
 COLOURS = ["#0072B2", "#D55E00"]
+PANELS = {"replace": "replace a layer (row) by another (column)", "interchange": "interchange two layers"}
 
 
 @figure(
     "intervene", "interventions", "interventions",
     "Accuracy (without labels: cosine with the unchanged output) after layers are replaced by others, interchanged, "
     "skipped or repeated, within a phase and across phases. Dashed: the unchanged model.",
-    "Figure 15 of its second version", wide=True,
+    "Figure 15 of its second version", wide=True, order=60, title="Changing several layers",
 )  # fmt: skip
 def interventions(result: InterveneResult, name: str) -> Figure:
     """Draw the score by the number of changed layers, one panel per experiment."""
@@ -44,8 +45,8 @@ def interventions(result: InterveneResult, name: str) -> Figure:
     "intervene", "causal-matrix", "interventions",
     "Change of the output: KL divergence of the predictions or, for models without a classifier, 1 - cosine of the "
     "last layer. Left: a layer (row) is replaced by another (column). Middle: two layers change places. Right: a "
-    "layer is skipped. Lines: phase boundaries.",
-    wide=True,
+    "layer is skipped. Lines: phase boundaries. Darker is less harm.",
+    wide=True, order=40, title="Changing one layer: which layers can stand in for which?", multiples=True,
 )  # fmt: skip
 def causal_matrix(result: InterveneResult, name: str) -> Figure | None:
     """Draw the matrices of single layers: KL of predictions where there is a classifier, else 1 - cosine."""
@@ -65,23 +66,24 @@ def causal_matrix(result: InterveneResult, name: str) -> Figure | None:
         own = cells(np.array(table), 1, experiment=kind)
         rows += own
         lines = cuts({result.phases.k: result.phases}, depth)
-        panels.append(alt.layer(heat(own, 1, depth, MATRIX, colour), *lines).properties(title=kind))
+        panels.append(alt.layer(heat(own, 1, depth, MATRIX, colour), *lines).properties(title=PANELS[kind]))
     skipped: list[Row] = [
         {"row": layer + 1, "column": layer + 1, "value": value, "experiment": "skip"}
         for layer, value in enumerate(harm.skip)
     ]
-    bars = chart_of(skipped).mark_bar().encode(
-        y=alt.Y("row:O", title="layer"), x=alt.X("value:Q", title=label), color=colour,
-        tooltip=["row:Q", alt.Tooltip("value:Q", format=".3f")],
+    ticks = alt.Axis(tickMinStep=1, format="d")
+    bars = chart_of(skipped).transform_calculate(depth="datum.row").mark_bar(size=10).encode(
+        x=alt.X("depth:Q", title="layer", axis=ticks, scale=alt.Scale(domain=[0.5, depth + 0.5])),
+        y=alt.Y("value:Q", title=label), color=colour, tooltip=["row:Q", alt.Tooltip("value:Q", format=".3f")],
     )  # fmt: skip
-    panels.append(bars.properties(width=MATRIX // 2, height=MATRIX, title="skip"))
+    panels.append(bars.properties(width=MATRIX, height=MATRIX, title="skip a layer"))
     title = alt.Title(f"One layer changed: {name}", subtitle=f"n = {result.matrix.n} images")
     return Figure(alt.hconcat(*panels).properties(title=title), [*rows, *skipped])
 
 
 def _panel(rows: list[Row], experiment: str, result: InterveneResult) -> alt.LayerChart:
     base = chart_of(rows).encode(
-        x=alt.X("layers:O", title="layers changed", axis=alt.Axis(labelAngle=0)),
+        x=alt.X("layers:O", title="number of layers changed", axis=alt.Axis(labelAngle=0)),
         xOffset=alt.XOffset("where:N", sort=list(WHERE.values())),
         color=alt.Color("where:N", title=None, scale=alt.Scale(domain=list(WHERE.values()), range=COLOURS)),
     )

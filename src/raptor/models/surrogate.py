@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from raptor.core.flow import Head
+from raptor.core.flow import DepthFlow, Head
 from raptor.core.phases import Phases
 from raptor.errors import LayerError, OptionError
 from raptor.models.raptor import Raptor, SwiGLUBlock, TeacherBlock
@@ -130,3 +130,10 @@ def build_surrogate(teacher: Teacher, phases: Phases, kind: str = "teacher", **o
         if kind == "teacher" and isinstance(block, RelaxedBlock):
             block.start_from([teacher.parts.blocks[layer - 1] for layer in span])
     return Surrogate(teacher, raptor)
+
+
+def surrogate_in(flow: DepthFlow) -> Surrogate | None:
+    """Return the surrogate that a flow is, or that was loaded as a model; None for other flows."""
+    # RaptorModel has it as an attribute; its class is not imported here, because that imports transformers.
+    module = getattr(flow.module, "surrogate", None) if isinstance(flow, Teacher) else flow
+    return module if isinstance(module, Surrogate) else None

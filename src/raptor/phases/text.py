@@ -13,7 +13,8 @@ from raptor.phases.form.candidates import BLOCKS, DRIFT, NONUNIFORM_DRIFT
 from raptor.phases.result import PhasesResult
 from raptor.phases.sentences import found_again, interchangeable_sentence
 from raptor.render.registry import Rung, evidence, page_sentences
-from raptor.render.tables import Cell, Number, Part, Table, file_lines
+from raptor.render.tables import Cell, Number, Part, Phrase, Table, file_lines
+from raptor.render.tiles import Tile, tiles
 from raptor.runtime.rundir import Record
 
 VERB = "phases"
@@ -123,6 +124,27 @@ def answer(record: Record[Any]) -> list[Sentence]:
     return [(*said, ".")]
 
 
+@tiles(VERB)
+def phases_tile(record: Record[Any]) -> Iterator[Tile]:
+    """Yield the number of phases, with how sure it is."""
+    result = record.result
+    if not isinstance(result, PhasesResult):
+        return
+    detail: list[str | Number] = ["Phases ", Number(str(result.phases), "", "phases"), ". "]
+    if result.bootstrap is not None and result.boundaries:
+        least = min(result.bootstrap.boundary_frequency.get(layer, 0.0) for layer in result.boundaries)
+        text = found_again(least)
+        detail += [f"{text[0].upper()}{text[1:]} of ", Number(result.bootstrap.n, ",", "bootstrap/n"),
+                   " resamples of ", Number(record.images, ",", "images"), " images. "]  # fmt: skip
+    if result.suggested_k == 1:
+        detail.append("The similarity alone is no evidence of phases: a smooth drift describes it better.")
+    else:
+        detail += ["The similarity is evidence for ", Number(result.suggested_k, "", "suggested_k"), " phases."]
+    value = Phrase((Number(result.k, "", "k"), " phases" if result.k != 1 else " phase"))
+    paper = "7-3-2 (DINOv2-B, k = 3)" if result.k == 3 and result.phases.depth == 12 else None
+    yield Tile("phases", "Phases", value, Phrase(tuple(detail)), ribbon=result.phases.lengths, paper=paper)
+
+
 @evidence(VERB)
 def form(record: Record[Any]) -> Rung | None:
     """Return what describes the form of the similarity best; this is no answer to the hypothesis."""
@@ -134,7 +156,9 @@ def form(record: Record[Any]) -> Rung | None:
         f"Similarity, the mean cosine between a token at two layers, {FORMS[result.verdict]}. The form of the "
         "similarity is evidence neither for nor against recurrence."
     )
-    return Rung("form", None, Estimate(max(shares.values()), math.nan, math.nan, result.n), None, text)
+    best = max(shares, key=lambda name: shares[name])
+    value = Estimate(shares[best], math.nan, math.nan, result.n)
+    return Rung("form", None, value, None, text, value_key=f"explained/{best}")
 
 
 @evidence(VERB)
@@ -156,4 +180,5 @@ def interchangeable(record: Record[Any]) -> Rung | None:
         1.0,
         interchangeable_sentence(found, result.function.images),
         short=short,
+        value_key="interchangeable/error",
     )

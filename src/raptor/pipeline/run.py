@@ -19,7 +19,7 @@ from raptor.pipeline.result import PipelineResult, StageResult
 from raptor.pipeline.stages import NothingToDoError, Stage, Stages
 from raptor.reporting.collect import collect
 from raptor.reporting.ladder import ladder
-from raptor.reporting.page import summary
+from raptor.reporting.subject import summary
 from raptor.reporting.write import PAGE, write_page
 from raptor.runtime.files import discard
 from raptor.runtime.options import RunOptions

@@ -102,8 +102,8 @@ class Stages:
         """Return the stages in order."""
         trains = self.preset.steps > 0
         measured = [*([self.own] if trains else []), *self.surrogates]
-        shown = self.surrogates[-1] if self.surrogates else self.own  # given ones are usually trained for longer
-        reads = ("distill",) if trains and shown == self.own else ()
+        shown = self.surrogates or [self.own]  # given ones are usually trained for longer
+        reads = ("distill",) if trains and not self.surrogates else ()
         fidelity = [
             Stage(f"fidelity-{number}", partial(self._fidelity, source), ("distill",) if source == self.own else ())
             for number, source in enumerate(measured, start=1)
@@ -114,7 +114,7 @@ class Stages:
             *([Stage("distill", self._distill, ("phases",))] if trains else []),
             *fidelity,
             Stage("probe-1", partial(self._probe, self.model)),
-            *([Stage("probe-2", partial(self._probe, shown), reads)] if measured else []),
+            *([Stage("probe-2", partial(self._probe, shown[-1]), reads)] if measured else []),
             Stage("dynamics", partial(self._dynamics, shown), ("phases", *reads)),
             Stage("intervene", self._intervene, ("phases",)),
             Stage("film", partial(self._film, shown), ("phases", *reads)),
@@ -186,7 +186,7 @@ class Stages:
             run_options=self._options(folder, preset.probe_images),
         )
 
-    def _dynamics(self, source: str, folder: Path) -> None:
+    def _dynamics(self, sources: list[str], folder: Path) -> None:
         preset = self.preset
         options = DynamicsOptions(
             perturbation_images=preset.perturbation_images, lyapunov_images=preset.lyapunov_images
@@ -195,7 +195,7 @@ class Stages:
             self.model,
             self.data,
             len(self._phases_found().split("-")),
-            [source] if self._exists(source) else [],
+            [source for source in sources if self._exists(source)],
             self.weights,
             options=options,
             loading=self.loading,
@@ -217,12 +217,12 @@ class Stages:
             run_options=run_options,
         )
 
-    def _film(self, source: str, folder: Path) -> None:
+    def _film(self, sources: list[str], folder: Path) -> None:
         run_options = self._options(folder, self.preset.film_images)
-        config = run_options.config(self.loading, model=self.model, data=self.data, surrogate=source)
+        config = run_options.config(self.loading, model=self.model, data=self.data, surrogates=sources)
         with Run("film", config, folder, run_options.seed) as run:
             flows: dict[str, DepthFlow] = {self.teacher.name: self.teacher}
-            if self._exists(source):
+            for source in filter(self._exists, sources):
                 name = f"Raptor {self._phases_found()}" if source == self.own else source
                 flows[name] = load_model(source, self.teacher.image_size, device=run_options.device)
             pixels = film_images(self.teacher, self.data, self.preset.film_images, run_options.seed, self.loading)

@@ -16,7 +16,7 @@ HALF = 240  # pixels of each panel
 
 @figure(
     "table1", "figure5", "worth", "Top-1 accuracy of linear probes by number of blocks, and by R2 at the last layer.",
-    "Figure 5",
+    "Figure 5", wide=True, title="What are the features worth?",
 )  # fmt: skip
 def figure5(result: Table1Result, name: str) -> Figure | None:
     """Draw top-1 of the linear probes against k and against R2; lines are the teacher and the baseline."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from raptor.core.serialize import to_json
+from raptor.render.panels import for_paper
 from raptor.render.registry import figures_of
 from raptor.runtime.rundir import Run
 
@@ -19,6 +20,7 @@ GROUP_COLOURS = {"cls": "#D55E00", "register": "#009E73", "outlier": "#CC79A7", 
 PALETTE = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#0072B2", "#D55E00", "#F0E442")
 WIDTH, HEIGHT = 420, 260
 SPEC = "vl.json"  # suffix of the Vega-Lite specification of a figure
+SINGLE, DOUBLE = 252, 516  # points of one and of two columns of a paper (3.5 and 7.17 inches)
 SEQUENTIAL, DIVERGING = "cividis", "blueorange"  # safe for colour-blind readers
 
 # One mark of a chart: text and numbers by the names that the chart encodes.
@@ -82,24 +84,36 @@ def draw(run: Run, verb: str, result: Any, name: str, prefix: str = "") -> list[
 def save(chart: Any, run: Run, name: str, rows: list[Row] | None = None) -> str:
     """Write a figure into `figures/` of the run; return the path of its png relative to the run.
 
-    The files are a png, svg and pdf, the Vega-Lite specification for the page, and a csv file of the rows.
+    The files are a png, svg and pdf at the width of two columns of a paper, an svg and a pdf at that of one
+    (`NAME-single`), the Vega-Lite specification for the page, and a csv file of the rows.
     """
     spec = to_json(spec_of(chart))  # the renderer reads strict JSON, without NaN
-    versions = {**pictures(spec), SPEC: spec.encode()}
+    versions = {**pictures(spec), f".{SPEC}": spec.encode()}
     if rows is not None:
-        versions["csv"] = table(rows).encode()
+        versions[".csv"] = table(rows).encode()
     for ending, content in versions.items():
-        with run.file(f"figures/{name}.{ending}") as file:
+        with run.file(f"figures/{name}{ending}") as file:
             file.write(content)
     return str(Path("figures") / f"{name}.png")
 
 
 def pictures(spec: str) -> dict[str, bytes]:
-    """Render a Vega-Lite specification as svg, pdf and png; the slow layout is done once, for the svg."""
+    """Render a Vega-Lite specification for papers, by the ending of the file's name; see `save`.
+
+    The slow layout is done once for each width, for the svg. The renderer embeds the fonts of a pdf.
+    """
     import vl_convert
 
-    svg = vl_convert.vegalite_to_svg(spec)
-    return {"svg": svg.encode(), "pdf": vl_convert.svg_to_pdf(svg), "png": vl_convert.svg_to_png(svg, scale=2.0)}
+    declared = json.loads(spec)
+    double = vl_convert.vegalite_to_svg(for_paper(declared, DOUBLE, narrow=False))
+    single = vl_convert.vegalite_to_svg(for_paper(declared, SINGLE, narrow=True))
+    return {
+        ".svg": double.encode(),
+        ".pdf": vl_convert.svg_to_pdf(double),
+        ".png": vl_convert.svg_to_png(double, scale=2.0),
+        "-single.svg": single.encode(),
+        "-single.pdf": vl_convert.svg_to_pdf(single),
+    }
 
 
 def rows_in(spec: Any) -> list[Row]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from raptor.core.phases import Phases
 from raptor.render.charts import SEQUENTIAL, Row, chart_of
+from raptor.render.panels import CUTS
 
 CELLS = 300  # pixels of a matrix
 SMALL_CELLS = 180
@@ -33,7 +34,8 @@ def cuts(partitions: dict[int, Phases], last: int, group: str = "") -> tuple[alt
         for boundary in phases.boundaries
     ]
     lines = chart_of(rows).mark_rule(color=CUT, strokeWidth=2.5).encode(tooltip="phases:N")
-    return lines.encode(x="at:Q", y="from:Q", y2="to:Q"), lines.encode(y="at:Q", x="from:Q", x2="to:Q")
+    upright, level = lines.encode(x="at:Q", y="from:Q", y2="to:Q"), lines.encode(y="at:Q", x="from:Q", x2="to:Q")
+    return upright.properties(name=f"{CUTS}-x-{group}"), level.properties(name=f"{CUTS}-y-{group}")
 
 
 def heat(rows: list[Row], first: int, last: int, size: int, colour: alt.Color) -> alt.Chart:

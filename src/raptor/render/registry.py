@@ -43,6 +43,12 @@ class FigureEntry:
         Position in its section: lower numbers come first, equal ones in the order of registration.
     on_page
         Whether the page draws it from the result; it is then no file of the run.
+    chapter
+        Heading inside its section, one of `reporting.sections.CHAPTERS`; None to stand before all chapters.
+    title
+        Heading of the figure on the page; by default that of its chart.
+    multiples
+        Whether a page of several models shows it for all of them side by side.
     """
 
     name: str
@@ -54,6 +60,9 @@ class FigureEntry:
     wide: bool
     order: int = 50
     on_page: bool = False
+    chapter: str | None = None
+    title: str | None = None
+    multiples: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,7 +104,11 @@ class Rung:
     model
         Name of the model.
     short
-        The same in a few words, for the headline; not in result.json.
+        The same in a few words, for the headline; this and what follows is not in result.json.
+    value_key, null_key
+        Keys of both in the result.json that they come from.
+    run
+        Name of the run directory with that file.
     """
 
     rung: str
@@ -105,6 +118,9 @@ class Rung:
     text: str = ""
     model: str | None = key(None, omit_none=True)
     short: str = key("", skip=True)
+    value_key: str = key("", skip=True)
+    null_key: str = key("", skip=True)
+    run: str = key("", skip=True)
 
 
 # Rungs in order, with what people read.
@@ -116,6 +132,7 @@ RUNGS = {
 }
 EVIDENCE: list[tuple[str, Callable[[Record[Any]], Rung | None]]] = []
 FIGURES: dict[tuple[str, str], FigureEntry] = {}
+TOGETHER: dict[str, FigureEntry] = {}
 TABLES: list[PageEntry] = []
 SENTENCES: list[PageEntry] = []
 
@@ -129,11 +146,30 @@ def figure(
     wide: bool = False,
     order: int = 50,
     on_page: bool = False,
+    chapter: str | None = None,
+    title: str | None = None,
+    multiples: bool = False,
 ) -> Callable[[Function], Function]:
     """Register a function as a figure of a verb; see `FigureEntry`."""
 
     def register(draw: Function) -> Function:
-        FIGURES[verb, name] = FigureEntry(name, verb, draw, section, caption, paper, wide, order, on_page)
+        FIGURES[verb, name] = FigureEntry(
+            name, verb, draw, section, caption, paper, wide, order, on_page, chapter, title, multiples
+        )
+        return draw
+
+    return register
+
+
+def figure_of_runs(name: str, section: str, caption: str, **how: Any) -> Callable[[Function], Function]:
+    """Register a function from the records of one model, a list for each verb, to a `Figure` of the page or None.
+
+    The figure compares several runs, such as all surrogates; `how` is as in `FigureEntry`.
+    """
+
+    def register(draw: Function) -> Function:
+        entry = {"paper": None, "wide": True, **how}
+        TOGETHER[name] = FigureEntry(name, "", draw, section, caption, on_page=True, **entry)
         return draw
 
     return register

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # Whether a claim holds, in words.
 HELD: dict[bool | None, str] = {True: "holds", False: "does not hold", None: "inconclusive"}
+VERDICTS: dict[bool | None, str] = {True: "yes", False: "no", None: "inconclusive"}  # as the page's style knows them
 
 
 def format_number(value: Any, form: str = ".3f") -> str:
@@ -105,7 +106,55 @@ class Phrase:
         return Markup("").join(to_html(part, run) for part in self.parts)
 
 
-Cell = str | Number | Phrase
+@dataclass(frozen=True)
+class Mark:
+    """A verdict, which the page marks by shape and colour.
+
+    Parameters
+    ----------
+    held
+        True, false, or None if inconclusive.
+    words
+        The verdict in words; by default those of `HELD`.
+    """
+
+    held: bool | None
+    words: str = ""
+
+    def __str__(self) -> str:
+        return self.words or HELD[self.held]
+
+    def html(self, run: str = "") -> Markup:
+        """Return the words, with the verdict as data."""
+        return Markup('<span class="verdict" data-held="{}">{}</span>').format(VERDICTS[self.held], str(self))
+
+
+@dataclass(frozen=True)
+class Link:
+    """Text that leads to a figure of the page.
+
+    Parameters
+    ----------
+    text
+        The text.
+    figure
+        Name of the figure; nothing for text alone.
+    """
+
+    text: str
+    figure: str = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+    def html(self, run: str = "") -> Markup:
+        """Return the text, as a link where there is a figure."""
+        if not self.figure:
+            return escape(self.text)
+        return Markup('<a href="#{0}" data-figure="{0}">{1}</a>').format(self.figure, self.text)
+
+
+Cell = str | Number | Phrase | Mark | Link
 
 
 @dataclass(frozen=True)

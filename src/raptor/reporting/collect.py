@@ -79,17 +79,26 @@ class Subject:
 
     Parameters
     ----------
-    title
-        Its name.
+    title, missing
+        Its name, and notes on what cannot be read.
     runs
         Its run directories, in the order of a workflow.
-    missing
-        Notes on what cannot be read.
+    command
+        The command that made all runs; empty where each run has its own.
+    drawn
+        Figures of several runs, once the page is rendered.
     """
 
     title: str
     runs: list[SavedRun] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    command: str = ""
+    drawn: list[SavedFigure] = field(default_factory=list)
+
+    @property
+    def short(self) -> str:
+        """The name that headings show: of a path, its last part."""
+        return Path(self.title).name if Path(self.title).is_absolute() else self.title
 
     def of(self, verb: str) -> list[SavedRun]:
         """Return the runs of a verb."""
@@ -135,10 +144,17 @@ def _add(folder: Path, subjects: dict[str, Subject]) -> None:
         subject.missing += notes
         if run is not None:
             subject.runs.append(run)
-    if whole:
-        assert title is not None
+    if title is not None:
         notes = _unfinished(folder) if config is not None else [f"{folder.name}: {note}"]
-        subjects.setdefault(title, Subject(title)).missing += notes
+        subject = subjects.setdefault(title, Subject(title))
+        subject.missing += notes
+        if config is not None:
+            subject.command = command_of(config)
+
+
+def command_of(config: Json) -> str:
+    """Return the command line of a run from its configuration."""
+    return " ".join(["raptor", *map(str, as_list(config.get("command")) or [config.get("verb")])])
 
 
 def _unfinished(folder: Path) -> list[str]:
@@ -157,8 +173,8 @@ def _unfinished(folder: Path) -> list[str]:
 
 
 def _model_of(run: SavedRun) -> str:
-    for source in (run.config, run.result):
-        for key in ("teacher", "model", "surrogate", "study", "matrix"):
+    for key in ("teacher", "model", "surrogate", "study", "matrix"):
+        for source in (run.config, run.result):
             if source.get(key):
                 return str(source[key])
     models = as_list(run.config.get("models"))

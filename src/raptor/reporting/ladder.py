@@ -2,15 +2,72 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+
+from markupsafe import Markup
 
 from raptor.errors import one_line
 from raptor.render.registry import EVIDENCE, RUNGS, Rung
+from raptor.render.tables import Number
 from raptor.reporting.collect import Subject
 
 MARKS = {True: "yes", False: "no", None: "inconclusive"}
 DESCRIBES = "form"  # the rung that is no answer to the hypothesis
+# What the value of a rung is, and its null, in a few words.
+VALUES = {
+    "form": ("share of variance that the best description explains", ""),
+    "interchangeable": ("relative error of a block at another layer", "without the block"),
+    "rewritable": ("skill", "best control network, trained equally long"),
+    "same_system": ("distance of the dynamics", "between token groups"),
+}
+
+
+@dataclass(frozen=True)
+class RungLine:
+    """A rung as the page shows it, in one line.
+
+    Parameters
+    ----------
+    question, mark
+        What is asked, and the verdict in a word or two.
+    value, null
+        Both as html, with what they are.
+    text
+        The result in a sentence.
+    """
+
+    question: str
+    mark: str
+    value: Markup
+    null: Markup
+    text: str
+
+
+def rung_line(rung: Rung) -> RungLine:
+    """Return a rung for the page."""
+    what, against = VALUES[rung.rung]
+    if rung.value_key.startswith("nulls/"):
+        what += " after a short training"
+    value, null = Markup(""), Markup("")
+    if rung.value is not None:
+        bare = math.isnan(rung.value.low)  # a description has no interval
+        ends = ends_of(rung.value_key)
+        shown = Number(rung.value.value if bare else rung.value, ".2f", rung.value_key, ends).html(rung.run)
+        value = Markup("{} {}").format(what, shown)
+    if rung.null is not None and against:
+        null = Markup("{} {}").format(against, Number(rung.null, ".2f", rung.null_key).html(rung.run))
+    return RungLine(RUNGS[rung.rung], mark(rung), value, null, rung.text)
+
+
+def ends_of(at: str) -> tuple[str, str]:
+    """Return the keys of both ends of the interval of a key such as `skill/all/-1` or `interchangeable/error`."""
+    parts = at.split("/")
+    if len(parts) > 2 and parts[-2] == "all":  # by token group and layer: name_ci/group/end/layer
+        start = "/".join([*parts[:-3], f"{parts[-3]}_ci", parts[-2]])
+        return f"{start}/0/{parts[-1]}", f"{start}/1/{parts[-1]}"
+    return f"{at}_ci/0", f"{at}_ci/1"
 
 
 def ladder(subject: Subject) -> list[Rung]:
@@ -33,7 +90,7 @@ def ladder(subject: Subject) -> list[Rung]:
                 continue
             best = found.get(rung.rung)
             if best is None or _strength(rung) > _strength(best):
-                found[rung.rung] = replace(rung, model=subject.title)
+                found[rung.rung] = replace(rung, model=subject.title, run=run.name)
     return [found[name] for name in RUNGS if name in found]
 
 

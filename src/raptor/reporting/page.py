@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from importlib import resources
-from typing import Any, TypeVar
+from typing import Any
 
 from jinja2 import Environment
 from markupsafe import Markup
 
 from raptor import __version__
-from raptor.core.serialize import to_json, to_plain
-from raptor.errors import OutputError, one_line
-from raptor.film.arrays import ARRAYS, film_data
-from raptor.render.charts import rows_in, spec_of
-from raptor.render.charts import table as csv_of
-from raptor.render.registry import FIGURES, RUNGS, SENTENCES, TABLES, FigureEntry, PageEntry, figures_of
-from raptor.render.tables import Table
-from raptor.reporting.collect import SavedFigure, SavedRun, Subject, is_own
-from raptor.reporting.ladder import headline, ladder, lines, mark
-from raptor.reporting.provenance import provenance
-from raptor.reporting.sections import ANSWER, REFUTED, SECTIONS, PageFigure, Section, sentence_html
-from raptor.reporting.side_by_side import side_by_side
-from raptor.runtime.verbs import VERBS, import_features
+from raptor.render.charts import GROUP_COLOURS, PALETTE
+from raptor.reporting.collect import Subject
+from raptor.reporting.side_by_side import side_by_side, small_multiples
+from raptor.reporting.subject import SubjectPage
+from raptor.runtime.verbs import import_features
 
-T = TypeVar("T")
+SCRIPTS = ("state.js", "charts.js", "overlay.js", "film.js", "reels.js", "controls.js", "page.js")
 
 
 def render(subjects: Sequence[Subject]) -> str:
@@ -40,184 +31,25 @@ def render(subjects: Sequence[Subject]) -> str:
     import vl_convert
 
     import_features("command", "text", "figures")
-    data: dict[str, Any] = {"figures": {}, "films": {}}
-    shown = [_Subject(subject, f"m{index}", data).shown() for index, subject in enumerate(subjects)]
+    data: dict[str, Any] = {
+        "phaseColours": PALETTE, "groupColours": GROUP_COLOURS, "models": {}, "figures": {}, "films": {},
+    }  # fmt: skip
+    shown = [SubjectPage(subject, f"m{index}", data).shown() for index, subject in enumerate(subjects)]
+    several = len(subjects) > 1
     template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(_asset("page.html.jinja"))
     return template.render(
-        title=" and ".join(subject.title for subject in subjects) or "nothing was found",
+        title=" and ".join(subject.short for subject in subjects) or "nothing was found",
         subjects=shown,
-        beside=side_by_side(subjects) if len(subjects) > 1 else None,
+        beside=side_by_side(shown) if several else None,
+        multiples=small_multiples(shown, data) if several else [],
         version=__version__,
-        style=Markup(_asset("page.css")),
-        script=Markup(_asset("film.js") + _asset("page.js")),
+        style=Markup(_asset("page.css") + _asset("parts.css")),
+        script=Markup("\n".join(_asset(name) for name in SCRIPTS)),
         vega=Markup(vl_convert.javascript_bundle().replace("</script", "<\\/script")),  # type: ignore[call-arg]
         # Inside a script element nothing may look like its end.
-        data=Markup(json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")),
+        data=Markup(json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")),
     )
 
 
 def _asset(name: str) -> str:
     return resources.files("raptor.reporting").joinpath("assets", name).read_text()
-
-
-class _Subject:
-    """The part of the page that shows one model.
-
-    Parameters
-    ----------
-    subject
-        Its runs.
-    identity
-        Beginning of identifiers on the page.
-    data
-        What the page's script reads: specifications of figures and films, by identifier.
-    """
-
-    def __init__(self, subject: Subject, identity: str, data: dict[str, Any]):
-        self.subject, self.identity, self.data = subject, identity, data
-        self.missing = subject.missing
-        self.sections = {name: Section(name, title) for name, title in SECTIONS.items()}
-        self.top: dict[str, list[Markup]] = {ANSWER: [], REFUTED: []}
-        self.drawn = {(run.verb, stem_of(run.verb, one.name)) for run in subject.runs for one in run.figures}
-
-    def shown(self) -> dict[str, Any]:
-        """Return what the template reads."""
-        for at, run in enumerate(self.subject.runs):
-            own = f"{self.identity}-{at}-{run.name}".replace(" ", "-")
-            run.drawn[:] = page_figures(run, self.missing)
-            for figure in [*run.drawn, *run.figures]:
-                self._add_figure(figure, run, own)
-            if run.verb == "film":
-                self._add_film(run, own)
-        self.add_sentences()
-        self._add_tables()
-        rungs = ladder(self.subject)
-        for section in self.sections.values():
-            section.figures.sort(key=lambda figure: figure.order)
-        return {
-            "id": self.identity,
-            "title": self.subject.title,
-            "headline": headline(rungs),
-            "ladder": [(RUNGS[rung.rung], mark(rung), rung) for rung in rungs],
-            "answer": self.top[ANSWER],
-            "refuted": self.top[REFUTED],
-            "missing": self.missing,
-            "sections": [section for section in self.sections.values() if section.filled],
-        }
-
-    def _section(self, name: str) -> Section:
-        return self.sections.setdefault(name, Section(name, name.replace("_", " ").capitalize()))
-
-    def _made(self, run: SavedRun, make: Callable[[SavedRun], T]) -> T | None:
-        """Make a part of the page from a run; where its result lacks what it needs, note it."""
-        try:
-            return make(run)
-        except Exception as error:  # results may come from anybody and hold anything
-            self.missing.append(f"{run.name}: its result lacks something that the page shows ({one_line(error)})")
-            return None
-
-    def _add_tables(self) -> None:
-        """Add the tables that features have registered for their records, and where results come from."""
-        for entry in in_page_order(TABLES):
-            for run in self._runs_of(entry):
-                for table in self._made(run, partial(_tables, entry)) or []:
-                    self._section(entry.section).add_table(table, run.name)
-        for run in self.subject.runs:
-            for table in provenance(run):
-                self._section("provenance").add_table(table, run.name)
-
-    def add_sentences(self) -> None:
-        """Add the sentences that features have registered for their records."""
-        for entry in in_page_order(SENTENCES):
-            for run in self._runs_of(entry):
-                top = self.top.get(entry.section)
-                into = self._section(entry.section).sentences if top is None else top
-                made = self._made(run, partial(_sentences, entry)) or []
-                into += [sentence for sentence in made if sentence not in into]  # several runs may say the same
-
-    def _runs_of(self, entry: PageEntry) -> list[SavedRun]:
-        """Return the runs that an entry shows."""
-        if entry.unless is not None and self.subject.of(entry.unless):
-            return []
-        return [run for run in self.subject.of(entry.verb) if run.record is not None]
-
-    def _add_figure(self, figure: SavedFigure, run: SavedRun, prefix: str) -> None:
-        """Place a figure in its section, unless a later verb has drawn the same."""
-        stem = stem_of(run.verb, figure.name)
-        entry = FIGURES.get((run.verb, stem))
-        if entry is None or entry.section is None or self._drawn_later(entry):
-            return
-        identity = f"{prefix}-{figure.name}"
-        try:
-            csv = figure.csv or csv_of(rows_in(figure.spec))
-            # With null for what is not finite: a browser reads strict JSON, and one figure would cost all others.
-            self.data["figures"][identity] = {"spec": to_plain(figure.spec), "csv": csv, "name": figure.name}
-        except Exception as error:  # as above
-            self.missing.append(f"the figure {figure.name} cannot be used ({one_line(error)})")
-            return
-        order = (entry.order, list(FIGURES).index((run.verb, stem)))
-        self._section(entry.section).figures.append(PageFigure(identity, entry.caption, entry.paper, entry.wide, order))
-
-    def _drawn_later(self, entry: FigureEntry) -> bool:
-        """Whether a later verb has drawn the figure of the same name for the same section, on more images or models."""
-        order = list(VERBS)
-        later = order[order.index(entry.verb) + 1 :] if entry.verb in order else []
-        same = (FIGURES.get((verb, entry.name)) for verb in later if (verb, entry.name) in self.drawn)
-        return any(other is not None and other.section == entry.section for other in same)
-
-    def _add_film(self, run: SavedRun, identity: str) -> None:
-        if run.record is None:
-            return  # which is noted already
-        if not is_own(run.folder, run.folder / ARRAYS):
-            self.missing.append(f"{run.name}: there is no {ARRAYS}")
-            return
-        try:
-            film = film_data(run.folder / ARRAYS, str(run.record.result.phases))
-        except OutputError as error:
-            self.missing.append(str(error))
-            return
-        self._section("film").films.append(identity)
-        self.data["films"][identity] = to_plain(film)
-
-
-def summary(subject: Subject) -> list[str]:
-    """Return the ladder and the summary at the top of a subject's part of the page, as plain text."""
-    import_features("text")
-    shown = _Subject(subject, "", {})
-    shown.add_sentences()
-    return [*lines(ladder(subject)), *(sentence.striptags() for sentence in shown.top[ANSWER])]
-
-
-def in_page_order(entries: Sequence[PageEntry]) -> list[PageEntry]:
-    """Return entries in the order of the verbs, whichever module was imported first."""
-    order = list(VERBS)
-    return sorted(entries, key=lambda entry: order.index(entry.verb) if entry.verb in order else len(order))
-
-
-def _sentences(entry: PageEntry, run: SavedRun) -> list[Markup]:
-    assert run.record is not None  # `_runs_of` leaves others out
-    return [sentence_html(sentence, run.name) for sentence in entry.make(run.record)]
-
-
-def _tables(entry: PageEntry, run: SavedRun) -> list[Table]:
-    assert run.record is not None
-    made = entry.make(run.record)
-    return [made] if isinstance(made, Table) else list(made or ())
-
-
-def stem_of(verb: str, name: str) -> str:
-    """Return the name of a figure without the number that it begins with where a run has several models."""
-    return name if (verb, name) in FIGURES or not name.split("-")[0].isdigit() else name.partition("-")[2]
-
-
-def page_figures(run: SavedRun, missing: list[str]) -> list[SavedFigure]:
-    """Return the figures that the page draws itself, from the result of a run; notes on others are added."""
-    figures = []
-    for entry in figures_of(run.verb, on_page=True):
-        try:
-            figure = None if run.record is None else entry.draw(run.record.result, "")
-            if figure is not None:
-                figures.append(SavedFigure(entry.name, json.loads(to_json(spec_of(figure.chart))), None))
-        except Exception as error:  # as above
-            missing.append(f"{run.name}: the figure {entry.name} cannot be drawn ({one_line(error)})")
-    return figures

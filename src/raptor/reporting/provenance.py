@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from raptor.render.tables import Number, Table
-from raptor.reporting.collect import Json, SavedRun, as_list
+from raptor.reporting.collect import Json, SavedRun, command_of
 
 
 def provenance(run: SavedRun) -> list[Table]:
@@ -17,7 +17,7 @@ def provenance(run: SavedRun) -> list[Table]:
         Number(_number(run, "images"), ",", "images"),
         Number(_number(run, "seconds"), ",.1f", "seconds"),
     )
-    command = " ".join(["raptor", *map(str, as_list(run.config.get("command")) or [run.verb])])
+    command = command_of(run.config)
     machine = "; ".join(str(run.config[name]) for name in ("machine", "determinism") if run.config.get(name))
     return [
         Table("Stages", ("stage", "command", "seed", "images", "seconds"), (stage,)),

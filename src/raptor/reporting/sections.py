@@ -11,15 +11,26 @@ from raptor.render.tables import Cell, Table, to_html
 
 # Sections of the page, in order. A figure, a table or a sentence names the section that it belongs to.
 SECTIONS = {
+    "models": "Models side by side",
     "depth": "Depth",
     "film": "Depth film",
-    "surrogate": "Surrogate",
+    "surrogate": "Surrogates",
     "worth": "Probes",
     "dynamics": "Dynamics",
     "interventions": "Layer interventions",
     "studies": "Studies",
     "provenance": "Provenance",
 }
+# Chapters of a section, in order: heading, and what its figures answer. A figure names its chapter.
+CHAPTERS = {
+    "converge": ("1. Converge", "Tokens approach their final direction. Where do they arrive, and does each class have "
+                 "a place of its own?"),
+    "reorient": ("2. Reorient", "Tokens turn on the way. Which turn, and at which layers?"),
+    "together": ("3. Move together", "Do the tokens of an image take the same step, in few directions?"),
+    "correct": ("4. Correct", "A token is perturbed at one layer. Do the later layers undo it?"),
+    "linearise": ("5. Linearise", "How much of depth is one linear map, applied again and again?"),
+    "further": ("Further measures", "Other measures that were registered."),
+}  # fmt: skip
 # Sentences may also belong to the summary at the top, or to its list of claims that did not hold.
 ANSWER, REFUTED = "answer", "refuted"
 
@@ -49,17 +60,44 @@ class PageFigure:
     ----------
     id
         Identifier on the page.
+    name, title
+        Its name, and its heading.
     caption, paper, wide
         How to read it, its number in the paper, and whether it takes the whole width.
     order
         Position in its section.
+    chapter
+        Chapter of its section; None for none.
+    about
+        What it was measured on, such as the number of images.
     """
 
     id: str
+    name: str
+    title: str
     caption: str
     paper: str | None
     wide: bool
     order: tuple[int, int]
+    chapter: str | None = None
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """Figures of a section under one heading.
+
+    Parameters
+    ----------
+    title, intro
+        Heading and what the figures answer; empty for figures that stand before all chapters.
+    figures
+        The figures.
+    """
+
+    title: str
+    intro: str
+    figures: list[PageFigure]
 
 
 @dataclass
@@ -80,6 +118,18 @@ class Section:
     figures: list[PageFigure] = field(default_factory=list)
     films: list[str] = field(default_factory=list)
     tables: list[PageTable] = field(default_factory=list)
+
+    @property
+    def chapters(self) -> list[Chapter]:
+        """Its figures by chapter, those without one first."""
+        known = [None, *CHAPTERS, *dict.fromkeys(one.chapter for one in self.figures if one.chapter not in CHAPTERS)]
+        found = []
+        for name in dict.fromkeys(known):
+            figures = [one for one in self.figures if one.chapter == name]
+            title, intro = ("", "") if name is None else CHAPTERS.get(name, (name.replace("_", " ").capitalize(), ""))
+            if figures:
+                found.append(Chapter(title, intro, figures))
+        return found
 
     @property
     def filled(self) -> bool:

@@ -30,6 +30,8 @@ class Ratio:
         Number of measurements of each side.
     unit
         `s` or `bytes`.
+    by_round
+        Ratio of each round, where both sides of a round were measured one after the other.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Ratio:
     limit: float
     rounds: int
     unit: str = "s"
+    by_round: tuple[float, ...] = ()
 
     @property
     def ratio(self) -> float:
@@ -73,7 +76,8 @@ def compare(
     for index in range(rounds):
         for side in (0, 1) if index % 2 else (1, 0):
             times[side].append(_seconds((ours, theirs)[side]))
-    return Ratio(name, statistics.median(times[0]), statistics.median(times[1]), limit, rounds)
+    by_round = tuple(one / other for one, other in zip(*times, strict=True))
+    return Ratio(name, statistics.median(times[0]), statistics.median(times[1]), limit, rounds, by_round=by_round)
 
 
 def compare_peaks(

@@ -13,7 +13,7 @@ from raptor.dynamics.measures import StateBatch
 MOST = 32  # images
 
 
-@measure("state_coherence", of="states", label="cosine with the mean state", column=None, compared=False, figure=False)
+@measure("state_coherence", of="states", label="cosine with the mean state", column=None, figure=False)
 class StateCoherence:
     """The mean cosine between the states of an image's tokens and their mean; for groups of several tokens.
 

@@ -19,12 +19,12 @@ SHUFFLES = 8
 
 
 @measure(
-    "curvature_shuffled", of="steps", label="curvature of shuffled layers (radians)", column=None, compared=False,
+    "curvature_shuffled", of="steps", label="curvature of shuffled layers (radians)", column=None,
     figure=False,
 )  # fmt: skip
 @measure(
-    "curvature", of="steps", label="angle between consecutive updates (radians)", column=None, compared=False,
-    caption="Curvature: the angle between the updates of two consecutive steps.",
+    "curvature", of="steps", label="angle between consecutive updates (radians)", column=None,
+    caption="Curvature: the angle between the updates of two consecutive steps.", chapter="reorient",
 )  # fmt: skip
 @measure(
     "update_cosine", of="steps", label="cosine of consecutive updates", column="update cosine", figure=False

@@ -125,13 +125,13 @@ class Moments:
         return {name: torch.stack([one[name] for one in found]) if found else nothing for name in NAMES}
 
 
-@measure("participation_ratio", of="steps", label="participation ratio", column=None, compared=False, figure=False)
-@measure("entropy_rank", of="steps", label="entropy rank", column=None, compared=False, figure=False)
+@measure("participation_ratio", of="steps", label="participation ratio", column=None, figure=False)
+@measure("entropy_rank", of="steps", label="entropy rank", column=None, figure=False)
 @measure(
-    "centred_participation_ratio", of="steps", label="participation ratio, centred", column=None, compared=False,
+    "centred_participation_ratio", of="steps", label="participation ratio, centred", column=None,
     figure=False,
 )  # fmt: skip
-@measure("centred_entropy_rank", of="steps", label="entropy rank, centred", column=None, compared=False, figure=False)
+@measure("centred_entropy_rank", of="steps", label="entropy rank, centred", column=None, figure=False)
 @measure("centred_stable_rank", of="steps", label="stable rank, centred", column="centred rank", figure=False)
 @measure("stable_rank", of="steps", label="stable rank", figure=False)
 class UpdateRanks:

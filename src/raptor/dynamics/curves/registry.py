@@ -34,8 +34,6 @@ class Curve:
         What the number is, with its unit: the title of the axis.
     column
         Title of the column in the terminal; None leaves it out.
-    compared
-        Whether the figure of `--against` has it.
     measure, method
         The class, and its method that takes the seed of the bootstrap and returns `LayerEstimates`, or several by name.
     """
@@ -44,7 +42,6 @@ class Curve:
     of: Literal["states", "steps"]
     label: str
     column: str | None
-    compared: bool
     measure: type
     method: str
 
@@ -60,9 +57,9 @@ def measure(
     caption: str = "",
     paper: str | None = None,
     column: str | None = "",
-    compared: bool = True,
     figure: bool = True,
     method: str = "compute",
+    chapter: str = "further",
 ) -> Callable[[MeasureClass], MeasureClass]:
     """Register a class with `update(batch)` and `compute(seed) -> LayerEstimates` as a measure of `raptor dynamics`.
 
@@ -70,7 +67,7 @@ def measure(
 
     Parameters
     ----------
-    name, of, label, compared, method
+    name, of, label, method
         As in `Curve`.
     caption, paper
         Caption of its figure on the page, and the number of the paper's figure, if there is one.
@@ -78,13 +75,17 @@ def measure(
         Title of the column in the terminal: the name by default, None for no column.
     figure
         Whether to draw the curve in a figure of its own; False where another figure shows it.
+    chapter
+        Chapter of the page's section on dynamics that the figure belongs to.
     """
 
     def register(cls: MeasureClass) -> MeasureClass:
         shown = name.replace("_", " ") if column == "" else column
-        CURVES[name] = Curve(name, of, label, shown, compared, cls, method)
+        CURVES[name] = Curve(name, of, label, shown, cls, method)
         if figure:
-            register_figure("dynamics", name, "dynamics", caption or f"{label} by layer.", paper)(_drawing(name))
+            register_figure("dynamics", name, "dynamics", caption or f"{label} by layer.", paper, chapter=chapter)(
+                _drawing(name)
+            )
         return cls
 
     return register
@@ -94,12 +95,13 @@ def _drawing(name: str) -> Callable[..., Figure | None]:
     """Return the function that draws a curve."""
 
     def draw(result: Any, model: str) -> Figure | None:
+        from raptor.dynamics.curves.overlay import overlaid
         from raptor.render.layer_charts import AXES, by_layer
 
         if name not in result.curves:
             return None
-        title = f"{name.replace('_', ' ').capitalize()}: {model}"
-        return by_layer(result.curves[name], title, CURVES[name].label, AXES[CURVES[name].of])
+        title, rows = f"{name.replace('_', ' ').capitalize()}: {model}", overlaid(result, name)
+        return by_layer(result.curves[name], title, CURVES[name].label, AXES[CURVES[name].of], rows=rows)
 
     return draw
 

@@ -14,7 +14,7 @@ from raptor.runtime.device import doubled
 
 @measure(
     "speed_std", of="steps", label="standard deviation of speed (radians)", column="speed std",
-    compared=False, figure=False, method="standard_deviation",
+    figure=False, method="standard_deviation",
 )  # fmt: skip
 @measure("speed", of="steps", label="angle between layers (radians)", figure=False)
 class Speed:

@@ -1,18 +1,20 @@
-"""Figures beyond the paper: basins, local expansion, iteration of the last step, and several models side by side."""
+"""Figures beyond the paper: basins, local expansion, and iteration of the last step."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import altair as alt
 
 from raptor.core.estimate import LayerEstimates
+from raptor.dynamics.curves.overlay import overlaid_by
 from raptor.dynamics.curves.registry import CURVES
 from raptor.dynamics.result import DynamicsResult, ModelDynamics
-from raptor.render.charts import HEIGHT, PALETTE, WIDTH, Figure, Row, chart_of
-from raptor.render.layer_charts import AXES, STATES, about, by_layer, curves, of_groups, of_models, rows_of
+from raptor.render.charts import HEIGHT, PALETTE, WIDTH, Figure, chart_of
+from raptor.render.layer_charts import STATES, about, by_layer, curves, of_groups
 from raptor.render.registry import figure
 
 PANEL = 240  # pixels
-COMPARED_PANEL = 220  # pixels
 BASINS = {
     "within": "angle to its own class (radians)",
     "between": "angle to other classes (radians)",
@@ -28,6 +30,8 @@ BASINS = {
     "(middle), and the share of images that are nearest to the mean of their own class (right).",
     wide=True,
     order=40,
+    chapter="converge",
+    title="Do images of one class end together?",
 )
 def basins(result: DynamicsResult, name: str) -> Figure | None:
     """Draw angles within and between classes, and the share of images nearest to their own class."""
@@ -36,19 +40,27 @@ def basins(result: DynamicsResult, name: str) -> Figure | None:
     panels, rows = [], []
     n = next(iter(result.basins.values())).n
     for curve, y in BASINS.items():
-        ends = {group: getattr(one, curve) for group, one in result.basins.items()}
-        values = LayerEstimates(
-            mean={group: one.value for group, one in ends.items()},
-            low={group: one.low for group, one in ends.items()},
-            high={group: one.high for group, one in ends.items()},
-            n=n,
-            seed=result.seed,
-        )
-        own = rows_of(values, measure=curve)
+        own = overlaid_by(result, partial(_basin, curve), measure=curve)
         rows += own
-        panels.append(curves(own, STATES, y, of_groups(list(result.basins)), width=PANEL, height=PANEL))
+        panels.append(
+            curves(own, STATES, y, of_groups(list(result.basins)), width=PANEL, height=PANEL).properties(title=y)
+        )
     title = alt.Title(f"Basins of classes: {name}", subtitle=about(n, result.seed))
     return Figure(alt.hconcat(*panels).properties(title=title), rows)
+
+
+def _basin(curve: str, model: ModelDynamics) -> LayerEstimates | None:
+    """Return one curve of the basins of a model, by token group."""
+    if not model.basins:
+        return None
+    ends = {group: getattr(one, curve) for group, one in model.basins.items()}
+    return LayerEstimates(
+        mean={group: one.value for group, one in ends.items()},
+        low={group: one.low for group, one in ends.items()},
+        high={group: one.high for group, one in ends.items()},
+        n=next(iter(model.basins.values())).n,
+        seed=model.seed,
+    )
 
 
 @figure(
@@ -59,6 +71,8 @@ def basins(result: DynamicsResult, name: str) -> Figure | None:
         "Largest Lyapunov exponents of each phase: above 0, small differences between tokens grow with depth; below "
         "0, they shrink."
     ),
+    chapter="linearise",
+    title="Do small differences grow or shrink?",
 )
 def expansion(result: DynamicsResult, name: str) -> Figure | None:
     """Draw the leading exponents of each phase."""
@@ -94,6 +108,8 @@ def expansion(result: DynamicsResult, name: str) -> Figure | None:
     "dynamics",
     "Speed when the last block is repeated beyond the last layer; at 0, directions have converged.",
     order=30,
+    chapter="converge",
+    title="What happens when the last block is repeated?",
 )
 def beyond(result: DynamicsResult, name: str) -> Figure | None:
     """Draw the speed beyond the last layer."""
@@ -101,37 +117,3 @@ def beyond(result: DynamicsResult, name: str) -> Figure | None:
         return None
     title, label = f"Beyond the last layer: {name}", CURVES["speed"].label
     return by_layer(result.beyond.speed, title, label, "layers after the last", levels=[{"value": 0}])
-
-
-@figure(
-    "dynamics",
-    "against",
-    "dynamics",
-    "The model and those that it is compared with, on the same images: one row per measure, one column per group of "
-    "tokens.",
-    wide=True,
-)
-def against(result: DynamicsResult, name: str) -> Figure | None:
-    """Draw the curves of several models, one row per measure and one column per token group."""
-    if result.against is None:
-        return None
-    models: dict[str, ModelDynamics] = {name: result, **result.against.models}
-    rows: list[Row] = []
-    lines = []
-    compared = [curve for curve in CURVES.values() if curve.compared and curve.name in result.curves]
-    for curve in compared:
-        panels = []
-        for group in result.curves[curve.name].mean:
-            own = [
-                row
-                for model, dynamics in models.items()
-                for row in rows_of(dynamics.curves[curve.name], model=model, measure=curve.name)
-                if row["group"] == group
-            ]
-            rows += own
-            colour = of_models(list(models))
-            panel = curves(own, AXES[curve.of], curve.label, colour, width=COMPARED_PANEL, height=COMPARED_PANEL)
-            panels.append(panel.properties(title=group))
-        lines.append(alt.hconcat(*panels))
-    title = alt.Title("Models side by side", subtitle=about(result.n, result.seed))
-    return Figure(alt.vconcat(*lines).properties(title=title), rows)

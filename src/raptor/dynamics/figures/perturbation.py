@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import altair as alt
 
+from raptor.core.estimate import LayerEstimates
+from raptor.dynamics.curves.overlay import overlaid_by
 from raptor.dynamics.perturbations.sensitivity import SHOWN
-from raptor.dynamics.result import DynamicsResult
+from raptor.dynamics.result import DynamicsResult, ModelDynamics
 from raptor.render.charts import SEQUENTIAL, Figure, Row, chart_of
-from raptor.render.layer_charts import of_groups
+from raptor.render.layer_charts import DIFFERENCE, OF_GROUP, curves, of_groups
 from raptor.render.registry import figure
 
 PANEL = 240  # pixels
@@ -22,6 +24,8 @@ PANEL = 240  # pixels
     "perturbation.",
     "Figure 8, left",
     wide=True,
+    chapter="correct",
+    title="Do later layers correct a perturbation?",
 )
 def correction(result: DynamicsResult, name: str) -> Figure | None:
     """Draw the angle to the unperturbed state by layer, one line per perturbed layer."""
@@ -63,6 +67,9 @@ def correction(result: DynamicsResult, name: str) -> Figure | None:
     "Change of the last layer after a perturbation at an earlier layer, divided by the size epsilon of the "
     "perturbation. Dashed: if every layer passed the perturbation on unchanged.",
     "Figure 8, right",
+    wide=True,
+    chapter="correct",
+    title="Which layers does the output depend on?",
 )
 def sensitivity(result: DynamicsResult, name: str) -> Figure:
     """Draw the deviation at the last layer by perturbed layer, over the size of the perturbation."""
@@ -78,20 +85,34 @@ def sensitivity(result: DynamicsResult, name: str) -> Figure:
             for i, layer in enumerate(applied.layers)
             for j, epsilon in enumerate(applied.epsilons)
         ]  # fmt: skip
-    drawn = [row for row in rows if row["epsilon"] == SHOWN and row["group"] == row["read"]]
-    base = chart_of(drawn).encode(
-        x=alt.X("layer:Q", title="perturbed layer", axis=alt.Axis(tickMinStep=1, format="d")),
-        color=of_groups(list(result.correction.by_group)),
-    )
+    drawn = [{**row, "layer": applied.layers[row["layer"]]} for row in overlaid_by(result, _shown)]
     y = "(1 - cosine at the last layer) / epsilon"
-    numbers = [alt.Tooltip(f"{column}:Q", format=".4f") for column in ("over_epsilon", "low", "high", "over_square")]
-    line = base.mark_line(point=True).encode(
-        y=alt.Y("over_epsilon:Q", title=y, scale=alt.Scale(type="log")), tooltip=["group:N", "layer:Q", *numbers]
+    chart = curves(drawn, "perturbed layer", y, of_groups(list(result.correction.by_group)))
+    passive: list[Row] = [row for row in rows if row["epsilon"] == SHOWN and row["group"] == row["read"]]
+    carried = (
+        chart_of(passive)
+        .transform_filter(OF_GROUP)
+        .transform_filter(f"flow != '{DIFFERENCE}'")
+        .transform_calculate(depth="datum.layer")
+        .mark_line(strokeDash=[2, 3])
+        .encode(x="depth:Q", y=alt.Y("passive:Q", title=y), color=of_groups(list(result.correction.by_group)))
     )
-    band = base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title=y), y2="high:Q")
-    carried = base.mark_line(strokeDash=[3, 3]).encode(y=alt.Y("passive:Q", title=y))
     title = alt.Title(f"Sensitivity: {name}", subtitle=_about(result))
-    return Figure((band + carried + line).properties(width=PANEL + 120, height=PANEL, title=title), rows)
+    return Figure(alt.layer(chart, carried).properties(title=title), rows)
+
+
+def _shown(model: ModelDynamics) -> LayerEstimates:
+    """Return the deviation over epsilon of each perturbed group at the size that figures show, by perturbed layer."""
+    applied = model.sensitivity
+    column = applied.epsilons.index(SHOWN)
+    found = {
+        pair.partition("->")[0]: one.over_epsilon
+        for pair, one in applied.by_pair.items()
+        if len(set(pair.split("->"))) == 1
+    }
+    ends = {name: {group: [row[column] for row in getattr(one, name)] for group, one in found.items()}
+            for name in ("value", "low", "high")}  # fmt: skip
+    return LayerEstimates(ends["value"], ends["low"], ends["high"], applied.images, model.seed)
 
 
 @figure(
@@ -102,6 +123,8 @@ def sensitivity(result: DynamicsResult, name: str) -> Figure:
     "slope is how fast the output moves from that of one image to that of the other as w passes 1/2. It is 1 for a "
     "linear map, and larger if the two images lie in different basins of attraction. Dashed: the slope at "
     "the last layer; it is not 1, because the norms of mixtures are matched to those of the images.",
+    chapter="converge",
+    title="Does each image have its own basin?",
 )
 def mixing(result: DynamicsResult, name: str) -> Figure | None:
     """Draw the slope at equal shares by the layer at which images are mixed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import altair as alt
 
 from raptor.dynamics.curves.convergence import CONVERGED
+from raptor.dynamics.curves.overlay import overlaid
 from raptor.dynamics.curves.registry import CURVES
 from raptor.dynamics.result import DynamicsResult
 from raptor.render.charts import PALETTE, Figure, Row, chart_of
@@ -23,6 +24,8 @@ CLASSES = 5  # as in the paper
     "Figure 6, left",
     wide=True,
     order=20,
+    chapter="converge",
+    title="Paths of classes through depth",
 )
 def trajectories(result: DynamicsResult, name: str) -> Figure:
     """Draw the mean trajectory of the most frequent classes, bold, and those of some of their images, faint."""
@@ -76,22 +79,28 @@ def _lines(rows: list[Row], scale: alt.Scale) -> alt.Chart:
     "convergence",
     "dynamics",
     "Cosine between a token at each layer and the same token at the last layer; 1 once its direction has converged. "
-    "Vertical dashed lines: phase boundaries; horizontal: 0.9.",
+    "The horizontal line is 0.9.",
     "Figure 6, right",
     order=10,
+    wide=True,
+    chapter="converge",
+    title="Where do directions converge?",
+    multiples=True,
 )
 def convergence(result: DynamicsResult, name: str) -> Figure:
     """Draw gamma by layer, with the phase boundaries."""
     ends = () if result.phases is None else result.phases.boundaries
     return by_layer(
         result.curves["gamma"], f"Directional convergence: {name}", CURVES["gamma"].label,
-        cuts=[end + 0.5 for end in ends], levels=[{"value": CONVERGED}],
+        cuts=[end + 0.5 for end in ends], levels=[{"value": CONVERGED}], rows=overlaid(result, "gamma"),
     )  # fmt: skip
 
 
 @figure(
-    "dynamics", "norms", "depth", "Mean norm of tokens by layer, with 95% intervals over images.", "Figure 7", order=90
-)
+    "dynamics", "norms", "depth", "Mean norm of tokens by layer, with 95% intervals over images.", "Figure 7",
+    order=90, title="How long are the tokens?", wide=True,
+)  # fmt: skip
 def norms(result: DynamicsResult, name: str) -> Figure:
     """Draw the norms by layer and token group."""
-    return by_layer(result.curves["norm"], f"Norms by layer: {name}", CURVES["norm"].label)
+    rows = overlaid(result, "norm")
+    return by_layer(result.curves["norm"], f"Norms by layer: {name}", CURVES["norm"].label, rows=rows)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import altair as alt
 
+from raptor.dynamics.curves.overlay import overlaid
 from raptor.dynamics.curves.registry import CURVES
 from raptor.dynamics.result import DynamicsResult
 from raptor.render.charts import Figure
-from raptor.render.layer_charts import STEPS, about, by_layer, curves, of_groups, rows_of
+from raptor.render.layer_charts import STEPS, TEACHER, about, by_layer, curves, of_groups
 from raptor.render.registry import figure
 
 PANEL = 220  # pixels
@@ -18,15 +19,21 @@ RANKS = ("stable_rank", "centred_stable_rank", "entropy_rank")
     "dynamics",
     "speed",
     "dynamics",
-    "Speed of the tokens. Dashed lines: phase boundaries.",
+    "Speed: the angle between the directions of a token at two consecutive layers. A peak is where tokens turn.",
     "Figure 9",
+    wide=True,
+    chapter="reorient",
+    title="Where do tokens turn?",
+    multiples=True,
 )
 def speed(result: DynamicsResult, name: str) -> Figure:
     """Draw the mean speed; the table of the figure has its standard deviation too."""
     ends = () if result.phases is None else result.phases.boundaries
     title, label = f"Angular speed and phases: {name}", CURVES["speed"].label
-    drawn, deviation = by_layer(result.curves["speed"], title, label, STEPS, ends), result.curves["speed_std"].mean
-    return Figure(drawn.chart, [{**row, "std": deviation[row["group"]][row["layer"]]} for row in drawn.rows or ()])
+    rows, deviation = overlaid(result, "speed"), result.curves["speed_std"].mean
+    drawn = by_layer(result.curves["speed"], title, label, STEPS, [end + 0.5 for end in ends], rows=rows)
+    table = [{**row, "std": deviation[row["group"]][row["layer"]] if row["role"] == TEACHER else None} for row in rows]
+    return Figure(drawn.chart, table)
 
 
 @figure(
@@ -38,16 +45,22 @@ def speed(result: DynamicsResult, name: str) -> Figure:
     "the normalised singular values.",
     "Figure 10",
     wide=True,
+    chapter="together",
+    title="In how many directions do tokens move?",
 )
 def ranks(result: DynamicsResult, name: str) -> Figure:
     """Draw three effective ranks side by side."""
     first = result.curves["stable_rank"]
     panels, rows = [], []
     for rank in RANKS:
-        own = rows_of(result.curves[rank], measure=rank)
+        own = overlaid(result, rank, measure=rank)
         rows += own
         colour = of_groups(list(first.mean))
-        panels.append(curves(own, STEPS, CURVES[rank].label, colour, width=PANEL, height=PANEL))
+        panels.append(
+            curves(own, STEPS, CURVES[rank].label, colour, width=PANEL, height=PANEL).properties(
+                title=CURVES[rank].label
+            )
+        )
     subtitle = about(first.n, first.seed)
     title = alt.Title(f"Ranks of the updates: {name}", subtitle=subtitle)
     return Figure(alt.hconcat(*panels).properties(title=title), rows)
@@ -60,9 +73,13 @@ def ranks(result: DynamicsResult, name: str) -> Figure:
     "Coherence: the cosine between the update of a token and the mean update of its group in the same image. Dashed "
     "lines: independent random updates.",
     "Figure 10",
+    wide=True,
+    chapter="together",
+    title="Do tokens move in the same direction?",
 )
 def coherence(result: DynamicsResult, name: str) -> Figure:
     """Draw coherence by step, with the level of independent updates."""
     floor = [{"group": group, "value": value} for group, value in result.coherence_floor.items()]
     label = CURVES["coherence"].label
-    return by_layer(result.curves["coherence"], f"Coherence of updates: {name}", label, STEPS, levels=floor)
+    rows = overlaid(result, "coherence")
+    return by_layer(result.curves["coherence"], f"Coherence of updates: {name}", label, STEPS, levels=floor, rows=rows)

@@ -46,6 +46,8 @@ def similarity(result: PhasesResult, name: str) -> Figure:
     "depth",
     "The similarity matrix minus each of the models described above; pale means a good fit.",
     wide=True,
+    order=40,
+    title="What do simple models of similarity miss?",
 )
 def residuals(result: PhasesResult, name: str) -> Figure | None:
     """Draw S minus each candidate model; None where the result was read from a file, which has no fitted matrices."""
@@ -76,7 +78,7 @@ def residuals(result: PhasesResult, name: str) -> Figure | None:
 
 @model_figure(
     "function",
-    "depth",
+    None,
     "Cosine between the update of a layer (row) and the update that the block of another layer (column) makes at the "
     "same input; 1 for interchangeable layers. Lines: phases by this cosine.",
 )
@@ -102,7 +104,7 @@ def candidates(result: PhasesResult, name: str) -> Figure:
     """Draw the error of every candidate model, on held-out images where there are any, by number of parameters."""
     named = [(one.kind, one.name, one.fit) for one in result.structure.candidates]
     base, points, bars = candidate_axes(candidate_rows(named), result.structure)
-    labels = base.mark_text(align="left", dx=8, dy=-6, fontSize=10).encode(y="error:Q", text="label:N")
+    labels = base.mark_text(align="left", dx=8, dy=-6, fontSize=12).encode(y="error:Q", text="label:N")
     reason = result.structure.why_not_held_out
     subtitle = "root mean square over pairs of layers; " + (reason or "bars: 95% intervals over folds")
     title = alt.Title(f"Models of similarity: {name}", subtitle=subtitle)
@@ -121,8 +123,8 @@ def scores(result: PhasesResult, name: str) -> Figure:
         y=alt.Y("score:Q", title=f"score ({result.objective})", scale=alt.Scale(zero=False, padding=18)),
         tooltip=["k:O", "phases:N", alt.Tooltip("score:Q", format=".4f")],
     )
-    named = base.mark_text(dy=-14, fontSize=10).encode(text="role:N")
-    partition = base.mark_text(dy=16, fontSize=9, color="#666").encode(text="phases:N")
+    named = base.mark_text(dy=-14, fontSize=12).encode(text="role:N")
+    partition = base.mark_text(dy=16, fontSize=12, color="#666").encode(text="phases:N")
     line = base.mark_line(color="#0072B2") + base.mark_circle(size=60, color="#0072B2")
     subtitle = "best partition for each k; a higher score alone is not evidence of phases"
     title = alt.Title(f"Score by number of phases: {name}", subtitle=subtitle)

@@ -1,180 +1,116 @@
 "use strict";
-// The depth film: patch tokens of every layer as pictures, the similarity of one patch to all others, and its path.
+// The depth film: patch tokens of every layer as colours over the image, with the cosines and the path of one patch.
 function bytes(text) { return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)); }
-function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
-}
-const CELL = 26;  // pixels of a patch
+const SIZE = 480;  // pixels of a picture; the page scales it to its place
 // Ends and middle of the cividis scale: it reads the same with any colour vision.
 const CIVIDIS = [[0, 32, 77], [87, 92, 109], [124, 123, 120], [187, 173, 108], [255, 233, 69]];
 function cividis(share) {
-  const place = Math.min(Math.max(share, 0), 1) * (CIVIDIS.length - 1), low = Math.min(Math.floor(place), CIVIDIS.length - 2);
-  return CIVIDIS[low].map((value, at) => value + (CIVIDIS[low + 1][at] - value) * (place - low));
+  const spot = Math.min(Math.max(share, 0), 1) * (CIVIDIS.length - 1), low = Math.min(Math.floor(spot), CIVIDIS.length - 2);
+  return CIVIDIS[low].map((value, at) => value + (CIVIDIS[low + 1][at] - value) * (spot - low));
 }
 
 class DepthFilm {
-  constructor(place, film) {
-    this.film = film;
+  constructor(spot, film) {
+    this.film = film; this.spot = spot;
     this.n = film.rows * film.columns;
-    this.colours = {}; this.cosines = {}; this.apart = {};
+    this.colours = {}; this.directions = {}; this.cosines = {}; this.apart = {}; this.outliers = {};
+    const signed = (text) => new Int8Array(bytes(text).buffer);
     for (const flow of film.flows) {
       this.colours[flow] = bytes(film.colours[flow]);
-      this.cosines[flow] = new Int8Array(bytes(film.cosines[flow]).buffer);
+      if (film.directions[flow]) this.directions[flow] = signed(film.directions[flow]);
+      if (film.cosines[flow]) this.cosines[flow] = signed(film.cosines[flow]);
       if (film.apart[flow]) this.apart[flow] = bytes(film.apart[flow]);
+      if (film.outliers[flow]) this.outliers[flow] = bytes(film.outliers[flow]);
     }
-    this.image = 0; this.layer = 0; this.patch = Math.floor(this.n / 2) + Math.floor(film.columns / 2);
-    this.build(place);
+    this.image = 0; this.patch = Math.floor(film.rows / 2) * film.columns + Math.floor(film.columns / 2);
+    this.smooth = false; this.opacity = 0.8; this.running = null;
+    this.pictures = film.pictures.map((address) => { const one = new Image(); one.onload = () => this.show(); one.src = address; return one; });
+    this.build(spot);
+    listeners.push((changed) => { if (["layer", "k", "flow"].some((name) => changed.has(name))) this.show(); });
     this.show();
   }
-  build(place) {
-    const film = this.film;
-    this.thumbs = film.pictures.map((address, index) => {
-      const one = element("button", { type: "button", "aria-label": "image " + (index + 1) }, element("img", { src: address, alt: "" }));
-      one.addEventListener("click", () => { this.image = index; this.show(); });
-      return one;
-    });
-    this.slider = element("input", { type: "range", min: 0, max: film.layers - 1, step: 1, value: 0, "aria-label": "layer" });
-    this.slider.addEventListener("input", () => { this.layer = Number(this.slider.value); this.show(); });
-    this.label = element("output");
-    this.play = element("button", { type: "button" }, "Play");
-    this.play.addEventListener("click", () => this.toggle());
-    this.phases = film.phases.map((length, index) => element("span", { style: `flex: ${length}` }, `phase ${index + 1}: ${length} layers`));
-    // One column a kind of picture: teacher above surrogate, their difference below.
-    const columns = [element("div", { class: "column" }), element("div", { class: "column" })];
-    this.reels = [];
-    const reel = (column, title, paint) => {
-      const canvas = element("canvas", { width: film.columns * CELL, height: film.rows * CELL, role: "application", "aria-label": title + "; arrow keys choose a patch", tabindex: 0 });
-      this.picking(canvas);
-      columns[column].append(element("div", { class: "reel" }, element("p", {}, title), canvas));
-      this.reels.push({ canvas, paint });
-    };
-    for (const flow of film.flows) {
-      reel(0, flow, (at) => this.colour(flow, at));
-      reel(1, `${flow}: cosine with the chosen patch (dark 0, bright 1)`, (at) => cividis(this.cosine(flow, at)));
-    }
-    for (const flow of film.flows.slice(1))
-      reel(0, `difference of the two models: 1 - cosine (dark 0, bright ${film.most_apart.toFixed(3)})`, (at) => cividis(this.apart[flow][this.base() + at] / 255));
-    this.path = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    this.path.setAttribute("class", "path"); this.path.setAttribute("viewBox", "-10 -10 275 275");
-    columns[1].append(element("div", { class: "reel" }, element("p", {}, "path of the chosen patch through the layers (first two components); the large dot is the current layer"), this.path));
-    const reels = element("div", { class: "reels" }, ...columns);
-    this.said = element("p", { "aria-live": "polite" });
-    this.saves = ["png", "svg", "csv"].map((kind) => {
-      const one = element("button", { type: "button", "data-film-save": kind }, kind);
-      one.addEventListener("click", () => this.download(kind));
-      return one;
-    });
-    const bar = element("div", { class: "phases" }, element("span", { style: "flex: 1" }, "layer 0"), ...this.phases);
-    place.append(element("div", { class: "thumbs" }, ...this.thumbs),
-      element("div", { class: "controls" }, this.play, this.slider, this.label, ...this.saves), bar, reels, this.said);
-    this.embedding = bar.firstChild;
+  get layer() { return Math.min(this.film.layers - 1, layerIn(this.film.model, state.layer)); }
+  get teacher() { return this.film.flows[0]; }
+  // The surrogate with the chosen k, or else the last one that was measured.
+  get surrogate() {
+    const others = this.film.flows.slice(1);
+    return others.find((flow) => this.film.blocks[flow] === state.k) || others[others.length - 1] || null;
   }
-  download(kind) {
-    if (kind === "csv") return this.give("film.csv", this.csv(), "text/csv");
-    const name = `film-image-${this.image + 1}-layer-${this.layer}.${kind}`;
-    if (kind === "svg") return this.give(name, this.svg(), "image/svg+xml");
-    const size = this.reels[0].canvas, all = element("canvas", { width: size.width * this.reels.length, height: size.height });
-    this.reels.forEach(({ canvas }, index) => all.getContext("2d").drawImage(canvas, index * size.width, 0));
-    save(name, all.toDataURL());
-  }
-  give(name, text, type) { save(name, URL.createObjectURL(new Blob([text], { type }))); }
-  svg() {
-    const { rows, columns } = this.film, parts = [];
-    this.reels.forEach(({ paint }, index) => {
-      for (let at = 0; at < this.n; at++) {
-        const x = index * (columns + 1) + at % columns, y = Math.floor(at / columns);
-        parts.push(`<rect x="${x}" y="${y}" width="1" height="1" fill="rgb(${[...paint(at)].map(Math.round).join(",")})"/>`);
-      }
-    });
-    const box = `0 0 ${this.reels.length * (columns + 1) - 1} ${rows}`;
-    return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="${box}" shape-rendering="crispEdges">${parts.join("")}</svg>`;
-  }
-  csv() {
-    const { film, n } = this, lines = ["flow,image,layer,row,column,red,green,blue,apart"];
-    for (const flow of film.flows) {
-      const name = `"${flow.replaceAll('"', '""')}"`, apart = this.apart[flow];
-      for (let place = 0; place < film.images * film.layers * n; place++) {
-        const at = place % n, layer = Math.floor(place / n) % film.layers, image = Math.floor(place / n / film.layers);
-        const far = apart ? (apart[place] / 255 * film.most_apart).toFixed(4) : "";
-        const patch = [Math.floor(at / film.columns) + 1, at % film.columns + 1];
-        lines.push([name, image + 1, layer, ...patch, ...this.colours[flow].subarray(3 * place, 3 * place + 3), far].join(","));
-      }
-    }
-    return lines.join("\n") + "\n";
-  }
-  base() { return (this.image * this.film.layers + this.layer) * this.n; }
+  base(layer = this.layer) { return (this.image * this.film.layers + layer) * this.n; }
   colour(flow, at, layer = this.layer) {
-    const place = 3 * ((this.image * this.film.layers + layer) * this.n + at);
-    return this.colours[flow].subarray(place, place + 3);
+    const first = 3 * (this.base(layer) + at);
+    return this.colours[flow].subarray(first, first + 3);
   }
-  cosine(flow, at) { return this.cosines[flow][(this.base() + this.patch) * this.n + at] / 127; }
+  cosine(flow, at) {
+    if (this.cosines[flow]) return this.cosines[flow][this.base() * this.n + this.patch * this.n + at] / 127;
+    if (at === this.patch) return 1;
+    const { components } = this.film, own = this.directions[flow], one = (this.base() + this.patch) * components, other = (this.base() + at) * components;
+    let sum = 0;
+    for (let i = 0; i < components; i++) sum += own[one + i] * own[other + i];
+    return sum / 127 / 127;
+  }
+  // The place of the chosen patch on a sphere: its first three coordinates, at unit length.
+  point(flow, layer) {
+    const { components } = this.film, own = this.directions[flow], first = (this.base(layer) + this.patch) * components;
+    const at = own ? [own[first], own[first + 1], own[first + 2]] : [...this.colour(flow, this.patch, layer)].map((value) => value - 127.5);
+    const length = Math.hypot(...at) || 1;
+    return at.map((value) => value / length);
+  }
+  build(spot) {
+    const { film } = this, press = (text, work, more = {}) => { const one = element("button", { type: "button", ...more }, text); one.addEventListener("click", work); return one; };
+    this.thumbs = film.pictures.map((address, index) => press(element("img", { src: address, alt: "" }), () => { this.image = index; this.show(); }, { "aria-label": `image ${index + 1}` }));
+    const step = (by) => set({ layer: Math.min(DEEPEST, Math.max(0, state.layer + by)) });
+    this.play = press("Play", () => this.toggle());
+    this.slider = element("input", { type: "range", min: 0, max: DEEPEST, step: 1, "aria-label": "layer of the film" });
+    this.slider.addEventListener("input", () => set({ layer: Number(this.slider.value) }));
+    this.label = element("output");
+    const smooth = element("input", { type: "checkbox" }), opacity = element("input", { type: "range", min: 0, max: 1, step: 0.05, value: this.opacity });
+    smooth.addEventListener("change", () => { this.smooth = smooth.checked; this.show(); });
+    opacity.addEventListener("input", () => { this.opacity = Number(opacity.value); this.show(); });
+    this.reels = {};
+    const reel = (name, title, note) => {
+      const canvas = element("canvas", { width: SIZE, height: Math.round(SIZE * film.rows / film.columns), role: "application", tabindex: 0, "aria-label": `${title}; arrow keys choose a patch` });
+      this.picking(canvas);
+      const words = element("span", { class: "reel-note" }, note || "");
+      this.reels[name] = { canvas, note: words, box: element("div", { class: "reel", "data-reel": name }, element("p", {}, element("strong", {}, title), " ", words), canvas) };
+      return this.reels[name].box;
+    };
+    const rows = [reel("teacher", "Teacher")];
+    if (film.flows.length > 1) rows.push(reel("surrogate", "Surrogate"), reel("difference", "Difference"));
+    const maps = [reel("map", "Cosine with the chosen patch, teacher")];
+    if (film.flows.length > 1) maps.push(reel("surrogate-map", "Cosine with the chosen patch, surrogate"));
+    this.path = drawn("svg", { class: "path", viewBox: "-120 -120 240 240", role: "img", "aria-label": "Path of the chosen patch on the sphere of directions" });
+    maps.push(element("div", { class: "reel", "data-reel": "path" }, element("p", {}, element("strong", {}, "Path of the patch on the sphere"), " ", element("span", { class: "reel-note" }, film.flows.length > 1 ? "solid: teacher; dashed: surrogate; ring: this layer" : "ring: this layer")), this.path));
+    this.said = element("p", { class: "said", "aria-live": "polite" });
+    this.saves = ["png", "svg", "csv"].map((kind) => press(kind, () => this.download(kind), { "data-film-save": kind }));
+    spot.append(
+      element("div", { class: "thumbs" }, ...this.thumbs),
+      element("div", { class: "film-controls" }, press("Back", () => step(-1), { "aria-label": "Back one layer" }), this.play, press("Next", () => step(1), { "aria-label": "Next layer" }), this.slider, this.label),
+      element("div", { class: "film-controls" }, element("label", {}, smooth, " smooth"), element("label", {}, "tokens over the image ", opacity)),
+      element("div", { class: "reels" }, ...rows), element("div", { class: "reels" }, ...maps), this.said, element("p", { class: "buttons" }, ...this.saves));
+  }
+  toggle() {
+    if (this.running) { clearInterval(this.running); this.running = null; }
+    else {
+      if (state.layer >= DEEPEST) set({ layer: 0 });
+      this.running = setInterval(() => { if (state.layer >= DEEPEST) this.toggle(); else set({ layer: state.layer + 1 }); }, matchMedia("(prefers-reduced-motion: reduce)").matches ? 1500 : 450);
+    }
+    this.play.textContent = this.running ? "Pause" : "Play";
+  }
   picking(canvas) {
+    const { rows, columns } = this.film;
     canvas.addEventListener("click", (event) => {
-      const box = canvas.getBoundingClientRect(), { rows, columns } = this.film;
-      const row = Math.min(rows - 1, Math.floor((event.clientY - box.top) / box.height * rows));
-      const column = Math.min(columns - 1, Math.floor((event.clientX - box.left) / box.width * columns));
-      this.patch = Math.max(0, row) * columns + Math.max(0, column);
+      const box = canvas.getBoundingClientRect(), within = (share, most) => Math.min(most - 1, Math.max(0, Math.floor(share * most)));
+      this.patch = within((event.clientY - box.top) / box.height, rows) * columns + within((event.clientX - box.left) / box.width, columns);
       this.show();
     });
     canvas.addEventListener("keydown", (event) => {
-      const { rows, columns } = this.film;
-      let row = Math.floor(this.patch / columns), column = this.patch % columns;
-      if (event.key === "ArrowUp") row--; else if (event.key === "ArrowDown") row++;
-      else if (event.key === "ArrowLeft") column--; else if (event.key === "ArrowRight") column++; else return;
+      const move = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+      if (!move) return;
       event.preventDefault();
-      this.patch = Math.min(Math.max(row, 0), rows - 1) * columns + Math.min(Math.max(column, 0), columns - 1);
+      const row = Math.min(rows - 1, Math.max(0, Math.floor(this.patch / columns) + move[0])), column = Math.min(columns - 1, Math.max(0, this.patch % columns + move[1]));
+      this.patch = row * columns + column;
       this.show();
     });
-  }
-  toggle() {
-    if (this.timer) { clearInterval(this.timer); this.timer = null; } else {
-      this.timer = setInterval(() => { this.layer = (this.layer + 1) % this.film.layers; this.show(); }, 600);
-    }
-    this.play.textContent = this.timer ? "Pause" : "Play";
-  }
-  show() {
-    this.slider.value = this.layer;
-    this.label.textContent = this.layer ? `layer ${this.layer} of ${this.film.layers - 1}` : "layer 0: the embedding";
-    this.thumbs.forEach((one, index) => one.setAttribute("aria-pressed", String(index === this.image)));
-    let end = 0;
-    this.embedding.className = this.layer === 0 ? "now" : "";
-    this.film.phases.forEach((length, index) => {
-      this.phases[index].className = this.layer > end && this.layer <= end + length ? "now" : "";
-      end += length;
-    });
-    for (const { canvas, paint } of this.reels) this.paint(canvas, paint);
-    this.drawPath();
-    const row = Math.floor(this.patch / this.film.columns) + 1, column = this.patch % this.film.columns + 1;
-    this.said.textContent = `Chosen patch: row ${row}, column ${column}. To choose another, click a picture or press the arrow keys.`;
-  }
-  paint(canvas, paint) {
-    const context = canvas.getContext("2d"), { columns } = this.film;
-    for (let at = 0; at < this.n; at++) {
-      context.fillStyle = `rgb(${[...paint(at)].map(Math.round).join(",")})`;
-      context.fillRect(at % columns * CELL, Math.floor(at / columns) * CELL, CELL, CELL);
-    }
-    const x = this.patch % columns * CELL, y = Math.floor(this.patch / columns) * CELL;
-    for (const [style, inset] of [["#000000", 0.5], ["#ffffff", 1.5]]) {
-      context.strokeStyle = style; context.lineWidth = 1;
-      context.strokeRect(x + inset, y + inset, CELL - 2 * inset, CELL - 2 * inset);
-    }
-  }
-  drawPath() {
-    const ink = getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
-    const parts = [];
-    this.film.flows.forEach((flow, index) => {
-      const stroke = index ? "#E69F00" : ink, points = [];
-      for (let layer = 0; layer < this.film.layers; layer++) {
-        const [x, y] = this.colour(flow, this.patch, layer);
-        points.push(`${x},${255 - y}`);
-        const now = layer === this.layer;
-        parts.push(`<circle cx="${x}" cy="${255 - y}" r="${now ? 7 : 3}" fill="${stroke}"><title>layer ${layer}</title></circle>`);
-      }
-      parts.push(`<polyline points="${points.join(" ")}" fill="none" stroke="${stroke}" stroke-width="1.5"/>`);
-    });
-    this.path.innerHTML = parts.join("");
   }
 }

@@ -1,58 +1,5 @@
 "use strict";
-const DATA = JSON.parse(document.getElementById("data").textContent);
-const dark = () => document.documentElement.dataset.theme === "dark";
-const views = {};
-
-// Figures are drawn from their declarations, so that the theme can change and a slider can move.
-function themed(spec) {
-  const text = JSON.stringify(spec);
-  return JSON.parse(dark() ? text.replaceAll('"#000000"', '"#ffffff"').replaceAll('"#666"', '"#bbb"') : text);
-}
-async function draw(place) {
-  const id = place.dataset.spec, look = getComputedStyle(document.documentElement);
-  const ink = look.getPropertyValue("--ink").trim(), line = look.getPropertyValue("--line").trim();
-  const words = { labelColor: ink, titleColor: ink };
-  const config = {
-    background: "transparent", view: { stroke: line }, text: { fill: ink }, legend: words, header: words,
-    axis: { ...words, gridColor: line, domainColor: line, tickColor: line }, title: { color: ink, subtitleColor: ink },
-  };
-  const bind = place.previousElementSibling;
-  bind.replaceChildren();
-  const kept = views[id] ? { k: signal(id, "k"), group: signal(id, "group") } : {};
-  if (views[id]) views[id].finalize();
-  const result = await vegaEmbed(place, themed(DATA.figures[id].spec), { actions: false, renderer: "svg", config, bind });
-  views[id] = result.view;
-  for (const [name, value] of Object.entries(kept)) if (value !== undefined) result.view.signal(name, value);
-  await result.view.runAsync();
-}
-function signal(id, name) { try { return views[id].signal(name); } catch { return undefined; } }
-async function drawAll() {
-  for (const place of document.querySelectorAll(".chart")) {
-    try { await draw(place); } catch (error) { place.textContent = "This figure cannot be drawn: " + error.message; console.error(error); }
-  }
-  document.documentElement.dataset.drawn = "yes";
-}
-
-function save(name, address) {
-  const link = document.createElement("a");
-  link.href = address; link.download = name;
-  document.body.append(link); link.click(); link.remove();
-  if (address.startsWith("blob:")) setTimeout(() => URL.revokeObjectURL(address), 10000);
-}
-document.addEventListener("click", async (event) => {
-  const kind = event.target.dataset && event.target.dataset.save;
-  if (!kind) return;
-  const id = event.target.closest("figure").id, name = DATA.figures[id].name + "." + kind;
-  if (kind === "csv") return save(name, URL.createObjectURL(new Blob([DATA.figures[id].csv], { type: "text/csv" })));
-  // A picture for a paper is on white, whatever the page looks like.
-  const apart = document.createElement("div");
-  const { view } = await vegaEmbed(apart, DATA.figures[id].spec, { actions: false, config: { background: "white" } });
-  for (const one of ["k", "group"]) { const value = signal(id, one); if (value !== undefined) view.signal(one, value); }
-  await view.runAsync();
-  save(name, await view.toImageURL(kind, kind === "png" ? 2 : 1));
-  view.finalize();
-});
-
+// Starts the page: theme, controls, films and figures; citations, downloads and links to figures.
 const button = document.getElementById("theme");
 function theme(name) {
   document.documentElement.dataset.theme = name;
@@ -60,17 +7,65 @@ function theme(name) {
   button.textContent = name === "dark" ? "Light" : "Dark";
 }
 theme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+controls(document.getElementById("controls"));
+const films = [];
+for (const spot of document.querySelectorAll(".film")) {
+  try { films.push(new DepthFilm(spot, DATA.films[spot.dataset.film])); }
+  catch (error) { spot.textContent = "This film cannot be shown: " + error.message; console.error(error); }
+}
+document.querySelectorAll("figure[data-panels]").forEach(build);
+document.documentElement.dataset.ready = "yes";
 let drawing = Promise.resolve();
-function redraw() { films.forEach((film) => film.show()); drawing = drawing.then(drawAll); }
+function redraw() { films.forEach((film) => film.show()); drawing = drawing.then(drawAll); return drawing; }
+redraw();
 button.addEventListener("click", () => { theme(dark() ? "light" : "dark"); redraw(); });
-// Ink follows the page's colours in print by a rule of its own; the theme comes back afterwards.
+let resizing = null;
+addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(() => {
+  if (charts.some((chart) => chart.view && chart.width !== chart.place.clientWidth)) redraw();
+}, 150); });
+// On paper the page is light, and everything that can be opened is open.
 let before = "light";
-addEventListener("beforeprint", () => { before = document.documentElement.dataset.theme; theme("light"); });
+addEventListener("beforeprint", () => { before = document.documentElement.dataset.theme; theme("light"); document.querySelectorAll("details").forEach((one) => { one.open = true; }); });
 addEventListener("afterprint", () => theme(before));
 
-const films = [];
-for (const place of document.querySelectorAll(".film")) {
-  try { films.push(new DepthFilm(place, DATA.films[place.dataset.film])); }
-  catch (error) { place.textContent = "This film cannot be shown: " + error.message; console.error(error); }
+function save(name, address) {
+  const link = element("a", { href: address, download: name });
+  document.body.append(link); link.click(); link.remove();
+  if (address.startsWith("blob:")) setTimeout(() => URL.revokeObjectURL(address), 10000);
 }
-redraw();
+// A figure as one picture on white, with the boundaries that it has without the page.
+function whole(id) {
+  const { panels } = DATA.figures[id], params = new Map();
+  for (const chart of charts.filter(({ figure }) => figure.dataset.panels === id))
+    for (const one of chart.panel.params || []) params.set(one.name, { ...one, value: CHOSEN.includes(one.name) ? chosen(chart, one) : one.value });
+  const bare = panels.map(({ params: _, config, $schema, model, ...rest }) => rest);
+  return { $schema: "https://vega.github.io/schema/vega-lite/v5.json", hconcat: bare, params: [...params.values()], resolve: { scale: { color: "independent", shape: "independent" } } };
+}
+async function download(id, kind) {
+  const name = DATA.figures[id].name + "." + kind;
+  if (kind === "csv") return save(name, URL.createObjectURL(new Blob([DATA.figures[id].csv], { type: "text/csv" })));
+  const { view } = await vegaEmbed(element("div"), whole(id), { actions: false, config: { background: "white" } });
+  save(name, await view.toImageURL(kind, kind === "png" ? 2 : 1));
+  view.finalize();
+}
+async function copy(pressed) {
+  const text = document.getElementById(pressed.dataset.copy).textContent;
+  try { await navigator.clipboard.writeText(text); }
+  catch { const area = element("textarea"); area.value = text; document.body.append(area); area.select(); document.execCommand("copy"); area.remove(); }
+  const said = pressed.textContent;
+  pressed.textContent = "Copied"; setTimeout(() => { pressed.textContent = said; }, 1500);
+}
+document.addEventListener("click", (event) => {
+  const pressed = event.target.closest("button, a");
+  if (!pressed) return;
+  if (pressed.dataset.save) download(pressed.closest("figure").dataset.panels, pressed.dataset.save);
+  else if (pressed.dataset.copy) copy(pressed);
+  else if (pressed.dataset.figure) {
+    const figure = (pressed.closest("article") || document).querySelector(`figure[data-name="${CSS.escape(pressed.dataset.figure)}"]`);
+    event.preventDefault();
+    if (figure) { figure.scrollIntoView({ block: "start" }); figure.focus({ preventScroll: true }); }
+  }
+});
+// A number says where it comes from.
+for (const number of document.querySelectorAll("data[data-key]")) number.title = `${number.dataset.run}/result.json: ${number.dataset.key}`;
+for (const one of document.querySelectorAll(".ribbon [data-phase]")) one.style.background = phaseColour(Number(one.dataset.phase));

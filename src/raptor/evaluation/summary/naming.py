@@ -1,0 +1,27 @@
+"""What people call a surrogate that was measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from raptor.runtime.rundir import Record
+
+OWN = "Surrogate trained in this run"
+
+
+def surrogate_name(record: Record[Any]) -> str:
+    """Return what the surrogate is called; one that was trained in the same pipeline has no name of its own."""
+    name = str(record.about.get("surrogate", ""))
+    if not name:
+        return "The surrogate"
+    own = record.out is not None and Path(name).resolve() == (record.out.parent / "distill").resolve()
+    return OWN if own else f"Surrogate {name}"
+
+
+def label(record: Record[Any]) -> str:
+    """Return a short name for a legend, with the number of blocks."""
+    name = surrogate_name(record)
+    phases = record.result.phases
+    blocks = "" if phases is None else f"k = {phases.k} ({phases}), "
+    return blocks + ("trained in this run" if name == OWN else name.removeprefix("Surrogate "))

@@ -1,0 +1,121 @@
+"use strict";
+// Panels of figures. Each is a Vega-Lite view that fills its place, follows the reader's choices and has the ruler.
+const charts = [];
+const SHAPES = { circle: "\u25CF", square: "\u25A0", diamond: "\u25C6", "triangle-up": "\u25B2", cross: "\u271A", stroke: "\u2501" };
+const SMALL = 12;  // pixels of the smallest type
+
+function units(spec) { return [spec, ...(spec.layer || []).flatMap(units)]; }
+function rowsOf(panel) { return units(panel).flatMap((unit) => (unit.data && Array.isArray(unit.data.values) ? unit.data.values : [])); }
+function encodings(panel) { return units(panel).map((unit) => unit.encoding || {}); }
+
+// What a panel's axes are: depth across, depth in both directions, or something else.
+function kindOf(panel) {
+  const fields = encodings(panel).map((one) => (one.x || {}).field);
+  if (fields.includes("left")) return "matrix";
+  return fields.includes("depth") || fields.includes("layer") ? "depth" : "other";
+}
+// The value of a parameter that a panel has data for: what the reader chose, or else the panel's own.
+function chosen(chart, parameter) {
+  const has = (field, value) => chart.rows.some((row) => row[field] === value), own = parameter.value;
+  if (parameter.name === "group") return has("group", state.group) || state.group === "all" && own === "all" ? state.group : own;
+  if (parameter.name === "flow") return state.flow === "both" || has("role", state.flow) ? state.flow : "both";
+  if (parameter.name === "k") return has("k", state.k) ? state.k : own;
+  return own;
+}
+const CHOSEN = ["group", "flow", "k"];
+
+function look(width) {
+  const ink = colourOf("--ink"), soft = colourOf("--soft"), line = colourOf("--line"), font = getComputedStyle(document.body).fontFamily;
+  const words = { labelColor: ink, titleColor: soft, labelFontSize: SMALL, titleFontSize: SMALL, titleFontWeight: "normal", labelFont: font, titleFont: font };
+  return {
+    font, background: "transparent", view: { stroke: null }, text: { fill: ink, fontSize: SMALL }, header: words,
+    axis: { ...words, gridColor: line, gridOpacity: 0.6, domainColor: soft, tickColor: soft, labelOverlap: true, titlePadding: 8 },
+    axisY: { titleAngle: 0, titleAlign: "left", titleBaseline: "bottom", titleX: 0, titleY: -8, titleLimit: width - 60 }, axisX: { titleLimit: width - 60 },
+    legend: { ...words, orient: "bottom", titleLimit: 400, labelLimit: 300, gradientLength: 180, columns: width < 520 ? 1 : 3, gradientThickness: 10, offset: 8 },
+    line: { strokeWidth: 2.2 }, point: { size: 40 },
+  };
+}
+// Legends of names stand once above a figure; those of token groups are the controls.
+function legendOf(encoding) {
+  const { field, scale, legend, title, type } = encoding.color || {};
+  if (!field || type !== "nominal" || !scale || !scale.domain || !scale.range || (legend && legend.labelExpr)) return null;
+  const shapes = encoding.shape && encoding.shape.field === field && encoding.shape.scale ? encoding.shape.scale.range : null;
+  return { field, title: title || "", names: scale.domain, colours: scale.range, shapes };
+}
+function legendsOf(panels) {
+  const found = new Map();
+  for (const one of panels.flatMap(encodings).map(legendOf))
+    if (one && one.field !== "group") { const key = JSON.stringify([one.names, one.colours]); if (!found.has(key) || one.shapes) found.set(key, one); }
+  return [...found.values()].map((one) => element("ul", { class: "legend", "aria-label": one.title }, ...(one.names.length < 3 && one.title ? [element("li", { class: "about" }, one.title + ":")] : []), ...one.names.map((name, at) => {
+    const colour = one.colours[at % one.colours.length];
+    const mark = element("span", { class: "key", "aria-hidden": "true" }, one.shapes ? SHAPES[one.shapes[at]] || "\u25CF" : "\u25CF");
+    mark.style.color = colour === "#000000" ? "var(--ink)" : colour;
+    return element("li", {}, mark, name);
+  })));
+}
+function ticks(first, last, width) {
+  const step = Math.max(1, Math.ceil((last - first) / Math.max(2, width / 34))), found = [];
+  for (let at = first; at <= last; at += step) found.push(at);
+  return found;
+}
+function fitted(chart) {
+  const text = JSON.stringify(chart.panel), spec = JSON.parse(dark() ? text.replaceAll('"#000000"', '"#ffffff"') : text);
+  const width = Math.max(200, Math.floor(chart.place.clientWidth)), layers = (MODELS[chart.model] || {}).layers || 0;
+  if (spec.layer) spec.layer = spec.layer.filter((part) => !String(part.name || "").startsWith("cuts"));
+  const bottom = encodings(spec).some((one) => one.color && one.color.field && !legendOf(one) && one.color.legend !== null);
+  for (const encoding of encodings(spec)) {
+    if (legendOf(encoding)) { encoding.color.legend = null; if (encoding.shape) encoding.shape.legend = null; }
+    if (encoding.color && encoding.color.legend && encoding.color.legend.orient) delete encoding.color.legend.orient;
+    if (chart.kind === "depth" && encoding.x && layers) {
+      encoding.x.scale = { ...encoding.x.scale, domain: [-0.5, layers + 0.5], nice: false, padding: 0 };
+      if (encoding.x.axis !== null) encoding.x.axis = { ...encoding.x.axis, values: ticks(0, layers, width - 60), format: "d" };
+    }
+    if (chart.kind === "matrix") for (const axis of ["x", "y"])
+      if (encoding[axis] && encoding[axis].axis) encoding[axis].axis = { ...encoding[axis].axis, values: ticks(1, layers, width - 60) };
+  }
+  delete spec.title; delete spec.model;
+  const wide = chart.kind === "matrix" ? Math.min(width, 680) : Math.min(Math.max(width * 0.55, 250), 400);
+  spec.params = (spec.params || []).map(({ bind, ...rest }) => ({ ...rest, value: CHOSEN.includes(rest.name) ? chosen(chart, rest) : rest.value }));
+  return { ...spec, width, height: Math.round(wide + (bottom ? 50 : 0)), autosize: { type: "fit", contains: "padding" }, padding: 4 };
+}
+async function draw(chart) {
+  if (chart.view) chart.view.finalize();
+  const { view } = await vegaEmbed(chart.canvas, fitted(chart), { actions: false, renderer: "svg", config: look(chart.place.clientWidth) });
+  chart.view = view; chart.width = chart.place.clientWidth;
+  const svg = chart.canvas.querySelector("svg");
+  if (svg) { svg.setAttribute("role", "img"); svg.setAttribute("aria-label", chart.label); }
+  place(chart);
+}
+async function follow(chart) {
+  if (!chart.view) return;
+  for (const parameter of chart.panel.params || [])
+    if (CHOSEN.includes(parameter.name)) chart.view.signal(parameter.name, chosen(chart, parameter));
+  await chart.view.runAsync();
+  place(chart);
+}
+async function attempt(chart, work) {
+  try { await work(chart); }
+  catch (error) { chart.canvas.textContent = "This figure cannot be drawn: " + error.message; console.error(error); }
+}
+// Builds the places of all panels; drawing is left to `drawAll`, what is in view first.
+function build(figure) {
+  const entry = DATA.figures[figure.dataset.panels], box = figure.querySelector(".panels"), title = figure.querySelector(".figure-title").textContent;
+  box.before(...legendsOf(entry.panels));
+  box.dataset.count = Math.min(entry.panels.length, 4);
+  for (const panel of entry.panels) {
+    const heading = typeof panel.title === "object" && panel.title ? panel.title.text : panel.title;
+    const canvas = element("div", { class: "canvas" }), spot = element("div", { class: "chart" }, canvas);
+    box.append(element("div", { class: "panel" }, ...(entry.panels.length > 1 && heading ? [element("p", { class: "panel-title" }, heading)] : []), spot));
+    const chart = { figure, panel, canvas, place: spot, model: panel.model || entry.model, kind: kindOf(panel), rows: rowsOf(panel), view: null, label: heading && entry.panels.length > 1 ? `${title}: ${heading}` : title };
+    charts.push(chart);
+    attend(chart);
+  }
+}
+async function drawAll() {
+  const seen = (chart) => { const box = chart.place.getBoundingClientRect(); return box.top < innerHeight && box.bottom > 0; };
+  for (const chart of [...charts].sort((one, other) => seen(other) - seen(one))) {
+    await attempt(chart, draw);
+    await new Promise((done) => setTimeout(done));  // the page stays usable between two figures
+  }
+  document.documentElement.dataset.drawn = "yes";
+}
