@@ -33,6 +33,7 @@ def scenes():
         (4, 8, {}, 0),  # fewer than 32 images
         (60, 32, {"relax_rank": 2}, 0),
         (60, 32, {"kind": "gelu"}, 0),
+        (60, 32, {"window": 0.5}, 0),
     ],
 )
 def test_short_trainings_of_copied_blocks_are_fitted_first(scenes, steps, batch_size, options, n):

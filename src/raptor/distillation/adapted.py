@@ -53,9 +53,10 @@ def adapted(recipe: Distillation, teacher: Teacher, pixels: Tensor, n_images: in
     if crop is None:
         seen = max(stage.steps * stage.batch_size for stage in (recipe.blockwise, recipe.end_to_end))
         crop = CROP if seen > REPEATED * n_images else 1.0
-    recipe = replace(recipe, relative=relative, crop=crop, window_keeps=keeps, fit_images=_fit_images(recipe))
-    recipe = windowed(recipe, teacher, pixels)
-    return replace(recipe, crop=1.0, window=1.0, whole_share=0.0, window_keeps=()) if cached else recipe
+    recipe = windowed(replace(recipe, relative=relative, crop=crop, window_keeps=keeps), teacher, pixels)
+    if cached:
+        recipe = replace(recipe, crop=1.0, window=1.0, whole_share=0.0, window_keeps=())
+    return replace(recipe, fit_images=_fit_images(recipe))
 
 
 def windowed(recipe: Distillation, teacher: Teacher, pixels: Tensor) -> Distillation:
@@ -85,8 +86,9 @@ def _fit_images(recipe: Distillation) -> int:
     stages = recipe.blockwise, recipe.end_to_end
     fewest, most = FIT_IMAGES
     n = min(most, sum(stage.steps * stage.batch_size for stage in stages) // FIT_SHARE)
-    copied = recipe.kind == "teacher" and not recipe.block  # other blocks cannot be fitted
-    return n if copied and n >= fewest and max(stage.steps for stage in stages) <= FEW_STEPS else 0
+    if recipe.kind != "teacher" or recipe.block or recipe.window != 1:
+        return 0  # other blocks cannot be fitted; steps on a window cost a fraction of what a fit on all patches does
+    return n if n >= fewest and max(stage.steps for stage in stages) <= FEW_STEPS else 0
 
 
 @torch.no_grad()
