@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,17 +15,13 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 import raptor
-from raptor.core.phases import Phases
-from raptor.models.standalone import standalone
-from raptor.models.surrogate import build_surrogate
 from raptor.models.vit import ViT, ViTConfig
 from raptor.runtime.device import matmul_precision
 from raptor.runtime.prefetch import on_device, prefetched
 from raptor.training.accelerate import LaunchOptions
-from round_trip import scrambled
-from vits import family, pixels
 
 CPU = torch.device("cpu")
+COMPILED = Path(__file__).parents[1] / "helpers" / "compiled.py"
 SMALL = ViTConfig(image_size=64, patch_size=16, depth=4, width=16, heads=2, n_register=2, n_classes=5)
 
 
@@ -117,24 +116,14 @@ def test_gradient_checkpointing_computes_the_same_weights():
     torch.testing.assert_close(weights(trained(gradient_checkpointing=True)), weights(trained()))
 
 
-def test_compiled_training_computes_the_same_weights(monkeypatch):
-    monkeypatch.setattr("raptor.runtime.compiled.BACKEND", "aot_eager")
-    compiled = trained(compile=True)
-    torch.testing.assert_close(weights(compiled), weights(trained()), rtol=1e-4, atol=1e-5)
-    assert all(block._compiled_call_impl is None for block in compiled.raptor.blocks)
-
-
-@pytest.mark.parametrize("name", ["vit", "dinov2-registers", "clip", "siglip", "beit-own"])
-@pytest.mark.parametrize("kind", ["teacher", "swiglu"])
-def test_a_saved_surrogate_compiles_without_graph_breaks(name, kind):
-    surrogate = scrambled(build_surrogate(raptor.load_model(family(name).build()), Phases((2, 1)), kind))
-    model, images = standalone(surrogate, kind), pixels(32, 32)
-    torch._dynamo.reset()
-    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
-    with torch.no_grad():
-        wanted, found = (one(images, output_hidden_states=True) for one in (model, compiled))
-    for one, other in zip(wanted.hidden_states, found.hidden_states, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+@pytest.mark.long
+def test_compiled_training_and_saved_surrogates_compute_the_same():
+    """In a process of its own; `fullgraph=True` raises at a graph break."""
+    done = subprocess.run([sys.executable, COMPILED], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    differences = json.loads(done.stdout)
+    assert len(differences) == 12
+    assert max(differences.values()) < 1e-4
 
 
 def test_the_options_are_in_the_configuration_only_where_they_are_set():

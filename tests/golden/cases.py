@@ -23,7 +23,7 @@ STAGES = (
 )  # fmt: skip
 VERBS = (
     "dynamics", "intervene", "inspect", "train", "phases", "run", "report", "demo", "probe", "table1", "study",
-    "distill", "fidelity", "export", "plan", "doctor", "bench",
+    "distill", "fidelity", "export", "plan", "doctor", "bench", "push",
 )  # fmt: skip
 ELSEWHERE = ("names", "artefacts")  # cases that have tests of their own
 ARTEFACTS = Path(__file__).parent / "artefacts"

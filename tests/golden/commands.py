@@ -124,6 +124,9 @@ MISTAKES = {
     "no run directory": ("report", "nowhere"),
     "image size": ("inspect", "scenes", "--image-size", "big"),
     "device": ("inspect", "scenes", "--device", "abacus"),
+    "hub id": ("push", "nowhere", "name"),
+    "stream of scenes": ("phases", "scenes", "--stream", "10"),
+    "steps": ("inspect", "elastic:scenes:k2@1"),
 }
 
 

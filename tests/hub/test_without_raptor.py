@@ -106,7 +106,8 @@ def test_only_raptor_loads_other_surrogates_and_saving_says_so(own, tmp_path, ca
     with caplog.at_level(logging.WARNING, "raptor"):
         standalone(surrogate, "teacher").save_pretrained(tmp_path)
     assert not (tmp_path / "modeling_raptor.py").exists()
-    assert not json.loads((tmp_path / "config.json").read_text()).get("auto_map")
+    assert "auto_map" not in json.loads((tmp_path / "config.json").read_text())
+    assert load_model(tmp_path).depth == surrogate.depth
     assert [("a timm model" in text, "raptor is installed" in text) for text in caplog.messages] == (
         [] if own else [(True, True)]
     )

@@ -123,7 +123,9 @@ class RaptorModel(transformers.PreTrainedModel):
 
     def save_pretrained(self, save_directory: str | Path, *args: Any, **kwargs: Any) -> None:
         """Save the surrogate as in transformers, with what `AutoModel` needs where raptor is not installed."""
-        self.config.auto_map = AUTO_MAP if is_self_contained(self.config.teacher) else None
+        vars(self.config).pop("auto_map", None)
+        if is_self_contained(self.config.teacher):
+            self.config.auto_map = dict(AUTO_MAP)
         super().save_pretrained(save_directory, *args, **kwargs)
         write_hub_files(Path(save_directory), self.config.teacher, _preprocessing(self.config))
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+import torch
+import torch._dynamo
 from torch import nn
 
 BACKEND = "inductor"
+VARIANTS = 256  # most compiled variants of a block
 
 
 @contextmanager
@@ -25,7 +28,9 @@ def compile_blocks(blocks: Iterable[nn.Module]) -> Iterator[None]:
     for block in modules:
         block.compile(backend=BACKEND, dynamic=False)
     try:
-        yield
+        # A tied block is compiled once for every layer of its phase.
+        with torch._dynamo.config.patch(recompile_limit=VARIANTS):
+            yield
     finally:
         for block in modules:
             block._compiled_call_impl = None
