@@ -97,7 +97,7 @@ def measure_model(
     # As many at a time as fit into memory together with the unperturbed trajectories.
     some = few[: options.perturbation_images].split(max(1, STATE_BYTES // (8 * trajectory_size(flow))))
     followed = shown.track(some, sum(map(len, some)), f"perturbations{suffix}")
-    perturbed = perturb(flow, followed, seed=seed, last=pooled.rotation.last)
+    perturbed = perturb(flow, followed, seed=seed, draws=options.perturbation_draws, last=pooled.rotation.last)
     pairs = pairs_of(label, len(few[:n_mixed]))
     mixing = None
     if pairs:
@@ -125,7 +125,9 @@ def measure_model(
         mixing=None if mixing is None else mixing.summary(),
         coupling=coupling(flow, few[: options.coupling_images].split(1), own, seed),
         last_layer=evidence.last,
-        lyapunov=None if own is None else lyapunov_exponents(model, lyapunov_images, own, seed=seed),
+        lyapunov=None
+        if own is None or not options.lyapunov_images
+        else lyapunov_exponents(model, lyapunov_images, own, seed=seed),
         beyond=iterate_last_step(flow, some, seed=seed) if beyond else None,
         claims=claims_of(evidence),
         outliers=None if separated is None else separated.group,
