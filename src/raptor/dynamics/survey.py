@@ -29,7 +29,7 @@ from raptor.runtime.progress import Progress, ProgressLike
 from raptor.runtime.tracked import tracked
 
 
-@old_keywords(DynamicsOptions, pushed="perturbation_images", stretched="lyapunov_images")
+@old_keywords(DynamicsOptions, pushed="perturbation_images", phased="lyapunov_images")
 def measure_dynamics(
     flow: DepthFlow,
     images: ImageSource,
@@ -108,6 +108,7 @@ def measure_model(
     lyapunov_images = shown.track(
         few[: options.lyapunov_images].split(1), options.lyapunov_images, f"Lyapunov exponents{suffix}"
     )
+    phased = own if options.lyapunov_images else None
     beyond = surrogate is not None if options.beyond is None else options.beyond
     evidence = gather_evidence(pooled, perturbed, mixing, own, cuts, seed)
     return ModelDynamics(
