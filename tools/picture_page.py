@@ -18,8 +18,9 @@ MOST = 3_000_000  # bytes of the animation
 # Names of the gallery's pictures, and the files that a run has beside its page.
 GALLERY = {
     "similarity": "phases-similarity", "certainty": "phases-certainty",
-    "surrogates-fidelity": "page-surrogates-fidelity", "surrogates-cost": "page-surrogates-cost", "convergence": "dynamics-convergence", "speed": "dynamics-speed",
-    "ranks": "dynamics-ranks", "dmd": "dynamics-dmd", "causal-matrix": "intervene-causal-matrix", "film": "film-film",
+    "surrogates-fidelity": "page-surrogates-fidelity", "surrogates-cost": "page-surrogates-cost",
+    "convergence": "dynamics-convergence", "speed": "dynamics-speed", "ranks": "dynamics-ranks", "dmd": "dynamics-dmd",
+    "causal-matrix": "intervene-causal-matrix", "film": "film-film",
 }  # fmt: skip
 
 

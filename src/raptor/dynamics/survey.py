@@ -126,9 +126,7 @@ def measure_model(
         mixing=None if mixing is None else mixing.summary(),
         coupling=coupling(flow, few[: options.coupling_images].split(1), own, seed),
         last_layer=evidence.last,
-        lyapunov=None
-        if own is None or not options.lyapunov_images
-        else lyapunov_exponents(model, lyapunov_images, own, seed=seed),
+        lyapunov=None if phased is None else lyapunov_exponents(model, lyapunov_images, phased, seed=seed),
         beyond=iterate_last_step(flow, some, seed=seed) if beyond else None,
         claims=claims_of(evidence),
         outliers=None if separated is None else separated.group,
