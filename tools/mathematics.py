@@ -20,11 +20,11 @@ def typeset(page: str) -> str:
     def formula(found: re.Match[str]) -> str:
         tag, kind, text = found.groups()
         block = kind == "["
-        return f'<{tag} class="formula">{convert(html.unescape(text).strip(), "block" if block else "inline")}</{tag}>'
+        return f'<{tag} class="formula">{convert(html.unescape(text).strip(), display="block" if block else "inline")}</{tag}>'
 
     return FORMULA.sub(formula, page)
 
 
-def on_page_content(page: str, **_: Any) -> str:
+def on_page_content(content: str, /, **_: Any) -> str:
     """Typeset the formulas of a page."""
-    return typeset(page)
+    return typeset(content)
