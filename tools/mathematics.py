@@ -19,8 +19,8 @@ def typeset(page: str) -> str:
 
     def formula(found: re.Match[str]) -> str:
         tag, kind, text = found.groups()
-        block = kind == "["
-        return f'<{tag} class="formula">{convert(html.unescape(text).strip(), display="block" if block else "inline")}</{tag}>'
+        typeset_text = convert(html.unescape(text).strip(), display="block" if kind == "[" else "inline")
+        return f'<{tag} class="formula">{typeset_text}</{tag}>'
 
     return FORMULA.sub(formula, page)
 
