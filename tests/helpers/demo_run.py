@@ -25,7 +25,7 @@ def tiny():
 
     def perturb_some(flow, *arguments, **options):
         layers = sorted({0, 1, flow.depth // 2, flow.depth - 1})
-        return perturb(flow, *arguments, layers=layers, draws=1, **options)
+        return perturb(flow, *arguments, layers=layers, **{**options, "draws": 1})
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(presets.PRESETS, "quick", presets.Preset(16, 2, 8, 1, 1, 4, 1, 24, (0,), 1.0, 2, 4))

@@ -60,7 +60,13 @@ def test_every_number_is_that_of_its_result_file(demo_run):
 
 def test_the_first_screen_has_five_numbers_with_their_runs(demo_run):
     page = (demo_run / "report.html").read_text()
-    assert re.findall(r'data-tile="(\w+)"', page) == ["phases", "recovered", "trajectory", "parameters", "runtime"]
+    assert re.findall(r'class="tile" data-tile="(\w+)"', page) == [
+        "phases",
+        "recovered",
+        "trajectory",
+        "parameters",
+        "runtime",
+    ]
     top = page[: page.index('id="controls"')]
     found = {(run, key) for run, key, *_ in Numbers(top).found}
     # Of the surrogates, not the one that was trained for a moment.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -176,7 +175,7 @@ def test_figures_can_be_taken_away(page_file, tmp_path):
 @pytest.mark.long
 def test_the_keyboard_reaches_everything(page_file):
     with opened(page_file) as page:
-        shown = "(one) => one.getBoundingClientRect().width && (one.type !== 'radio' || one.checked)"
+        shown = "(one) => one.checkVisibility() && (one.type !== 'radio' || one.checked)"
         wanted = page.eval_on_selector_all(CONTROLS, f"(all) => all.filter({shown}).length")
         place = "(all) => all.indexOf(document.activeElement)"
         reached = set()
@@ -203,16 +202,12 @@ def test_axe_finds_no_violation(page_file, tmp_path, scheme):
     subprocess.run(["tar", "xf", next(tmp_path.glob("*.tgz")), "package/axe.min.js"], cwd=tmp_path, check=True)
     with opened(page_file, 1440, scheme) as page:
         page.evaluate((tmp_path / "package" / "axe.min.js").read_text())
-        found = page.evaluate(
-            "axe.run().then((found) => found.violations.map((one) => [one.id, one.nodes.map((node) => node.html.slice(0, 120))]))"
-        )
-        assert found == []
+        told = "(one) => [one.id, ...one.nodes.map((node) => node.html.slice(0, 120))]"
+        assert page.evaluate(f"axe.run().then((found) => found.violations.map({told}))") == []
 
 
 @pytest.mark.long
 def test_it_can_be_used_within_two_seconds(page_file):
-    began = time.perf_counter()
     with opened(page_file, ready="ready") as page:
-        assert time.perf_counter() - began < 4  # with the start of the browser
-        assert page.evaluate("performance.now()") < 3000  # on a busy machine; a quiet one needs less than 2 s
+        assert page.evaluate("performance.getEntriesByName('ready')[0].startTime") < 2000
         assert page_file.stat().st_size < 8_000_000

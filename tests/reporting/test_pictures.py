@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 from PIL import Image
 
-from raptor.render.charts import SPEC, pictures
+from raptor.render.charts import DOUBLE, SINGLE, SPEC, pictures
 
 SHORT = (
     "phases",
@@ -18,9 +19,16 @@ SHORT = (
 
 def rendered(spec):
     found = pictures(spec.read_text())
-    assert found["svg"].startswith(b"<svg")
-    assert found["pdf"].startswith(b"%PDF")
-    picture = Image.open(io.BytesIO(found["png"])).convert("L")
+    assert found[".svg"].startswith(b"<svg")
+    assert found[".pdf"].startswith(b"%PDF")
+    assert b"/FontFile" in found[".pdf"] or b"/Font" not in found[".pdf"]  # fonts are embedded
+    single, double = (float(re.search(rb'width="([\d.]+)', found[name])[1]) for name in ("-single.svg", ".svg"))
+    assert (single, double) == (SINGLE, DOUBLE)
+    # Type stays readable: the picture is scaled down by little.
+    drawn = [float(re.search(rb'viewBox="0 0 ([\d.]+)', found[name])[1]) for name in ("-single.svg", ".svg")]
+    assert drawn[0] < 1.4 * SINGLE
+    assert drawn[1] < 1.25 * DOUBLE
+    picture = Image.open(io.BytesIO(found[".png"])).convert("L")
     assert min(picture.size) > 100
     assert len(set(picture.tobytes())) > 10, spec  # it shows something
 

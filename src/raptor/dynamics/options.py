@@ -19,8 +19,10 @@ class DynamicsOptions:
         Whether to repeat the last step beyond the last layer; None does so for surrogates.
     perturbation_images
         Number of images whose tokens are perturbed.
+    perturbation_draws
+        Number of random perturbations of each size, per image and layer.
     lyapunov_images
-        Number of images whose Lyapunov exponents are measured.
+        Number of images whose Lyapunov exponents are measured; 0 leaves them out.
     mixing_pairs
         Number of pairs of images whose states are mixed.
     coupling_images
@@ -33,7 +35,10 @@ class DynamicsOptions:
 
     beyond: bool | None = None
     perturbation_images: Annotated[int, Option("Number of images for the perturbation experiments.", min=1)] = 16
-    lyapunov_images: Annotated[int, Option("Number of images for the Lyapunov exponents.", min=1)] = 4
+    perturbation_draws: Annotated[
+        int, Option("Number of random perturbations of each size, for each image and layer.", min=1)
+    ] = 2
+    lyapunov_images: Annotated[int, Option("Number of images for the Lyapunov exponents; 0 skips them.", min=0)] = 4
     mixing_pairs: Annotated[
         int, Option("Number of image pairs for the mixing experiment, which averages the tokens of two images.", min=1)
     ] = 24

@@ -29,7 +29,7 @@ from raptor.runtime.progress import Progress, ProgressLike
 from raptor.runtime.tracked import tracked
 
 
-@old_keywords(DynamicsOptions, pushed="perturbation_images", stretched="lyapunov_images")
+@old_keywords(DynamicsOptions, pushed="perturbation_images", phased="lyapunov_images")
 def measure_dynamics(
     flow: DepthFlow,
     images: ImageSource,
@@ -97,7 +97,7 @@ def measure_model(
     # As many at a time as fit into memory together with the unperturbed trajectories.
     some = few[: options.perturbation_images].split(max(1, STATE_BYTES // (8 * trajectory_size(flow))))
     followed = shown.track(some, sum(map(len, some)), f"perturbations{suffix}")
-    perturbed = perturb(flow, followed, seed=seed, last=pooled.rotation.last)
+    perturbed = perturb(flow, followed, seed=seed, draws=options.perturbation_draws, last=pooled.rotation.last)
     pairs = pairs_of(label, len(few[:n_mixed]))
     mixing = None
     if pairs:
@@ -108,6 +108,7 @@ def measure_model(
     lyapunov_images = shown.track(
         few[: options.lyapunov_images].split(1), options.lyapunov_images, f"Lyapunov exponents{suffix}"
     )
+    phased = own if options.lyapunov_images else None
     beyond = surrogate is not None if options.beyond is None else options.beyond
     evidence = gather_evidence(pooled, perturbed, mixing, own, cuts, seed)
     return ModelDynamics(
@@ -125,7 +126,7 @@ def measure_model(
         mixing=None if mixing is None else mixing.summary(),
         coupling=coupling(flow, few[: options.coupling_images].split(1), own, seed),
         last_layer=evidence.last,
-        lyapunov=None if own is None else lyapunov_exponents(model, lyapunov_images, own, seed=seed),
+        lyapunov=None if phased is None else lyapunov_exponents(model, lyapunov_images, phased, seed=seed),
         beyond=iterate_last_step(flow, some, seed=seed) if beyond else None,
         claims=claims_of(evidence),
         outliers=None if separated is None else separated.group,

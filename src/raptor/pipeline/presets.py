@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from raptor.dynamics.options import DynamicsOptions
+
 
 @dataclass(frozen=True)
 class Preset:
@@ -25,6 +27,8 @@ class Preset:
         Number of images of the depth film.
     function_images
         Number of images on which every block is applied at every layer.
+    perturbation_draws, mixing_pairs, coupling_images
+        As in `DynamicsOptions`.
     """
 
     images: int
@@ -39,13 +43,16 @@ class Preset:
     probe_epochs: float | None
     film_images: int
     function_images: int
+    perturbation_draws: int = DynamicsOptions.perturbation_draws
+    mixing_pairs: int = DynamicsOptions.mixing_pairs
+    coupling_images: int = DynamicsOptions.coupling_images
 
 
 PRESETS = {
     "quick": Preset(
-        images=256, steps=30, batch_size=16, perturbation_images=4, lyapunov_images=1, intervention_images=32,
-        intervention_orders=2, probe_images=512, probe_seeds=(0,), probe_epochs=4.0, film_images=4,
-        function_images=64,
+        images=128, steps=30, batch_size=16, perturbation_images=64, lyapunov_images=0, intervention_images=64,
+        intervention_orders=2, probe_images=256, probe_seeds=(0,), probe_epochs=4.0, film_images=4,
+        function_images=64, perturbation_draws=1, mixing_pairs=32, coupling_images=0,
     ),
     "standard": Preset(
         images=1000, steps=500, batch_size=32, perturbation_images=32, lyapunov_images=4, intervention_images=500,

@@ -115,7 +115,7 @@ class Stages:
             *fidelity,
             Stage("probe-1", partial(self._probe, self.model)),
             *([Stage("probe-2", partial(self._probe, shown[-1]), reads)] if measured else []),
-            Stage("dynamics", partial(self._dynamics, shown), ("phases", *reads)),
+            Stage("dynamics", partial(self._dynamics, shown[-1:]), ("phases", *reads)),
             Stage("intervene", self._intervene, ("phases",)),
             Stage("film", partial(self._film, shown), ("phases", *reads)),
         ]
@@ -189,8 +189,10 @@ class Stages:
     def _dynamics(self, sources: list[str], folder: Path) -> None:
         preset = self.preset
         options = DynamicsOptions(
-            perturbation_images=preset.perturbation_images, lyapunov_images=preset.lyapunov_images
-        )
+            perturbation_images=preset.perturbation_images, lyapunov_images=preset.lyapunov_images,
+            perturbation_draws=preset.perturbation_draws, mixing_pairs=preset.mixing_pairs,
+            coupling_images=preset.coupling_images,
+        )  # fmt: skip
         dynamics_command(
             self.model,
             self.data,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,8 +106,8 @@ def pictures(spec: str) -> dict[str, bytes]:
     import vl_convert
 
     declared = json.loads(spec)
-    double = vl_convert.vegalite_to_svg(for_paper(declared, DOUBLE, narrow=False))
-    single = vl_convert.vegalite_to_svg(for_paper(declared, SINGLE, narrow=True))
+    double = _at_width(vl_convert.vegalite_to_svg(for_paper(declared, DOUBLE, narrow=False)), DOUBLE)
+    single = _at_width(vl_convert.vegalite_to_svg(for_paper(declared, SINGLE, narrow=True)), SINGLE)
     return {
         ".svg": double.encode(),
         ".pdf": vl_convert.svg_to_pdf(double),
@@ -114,6 +115,15 @@ def pictures(spec: str) -> dict[str, bytes]:
         "-single.svg": single.encode(),
         "-single.pdf": vl_convert.svg_to_pdf(single),
     }
+
+
+def _at_width(svg: str, width: int) -> str:
+    """Return a picture scaled to exactly a width in points; its axes and legends take a little more or less."""
+    sizes = re.search(r'width="([\d.]+)" height="([\d.]+)"', svg)
+    if sizes is None:
+        return svg
+    own, high = float(sizes[1]), float(sizes[2])
+    return svg.replace(sizes[0], f'width="{width}" height="{high * width / own:.1f}"', 1)
 
 
 def rows_in(spec: Any) -> list[Row]:

@@ -16,7 +16,7 @@ ASPECT = 0.68  # height of a panel over its width
 TYPE = {
     "axis": {"labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal", "labelOverlap": True},
     "legend": {"labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal", "orient": "bottom", "columns": 3},
-    "title": {"fontSize": 12, "subtitleFontSize": 11, "anchor": "start"},
+    "title": {"fontSize": 11, "subtitleFontSize": 11, "fontWeight": "normal", "anchor": "start", "limit": 150},
 }
 
 
@@ -50,7 +50,7 @@ def _is_cut(part: Any) -> bool:
 
 
 def for_paper(spec: Spec, width: int, narrow: bool) -> Spec:
-    """Return a specification whose panels fill a column of a paper.
+    """Return a specification whose panels fill a column of a paper, without the title: a paper has captions.
 
     Parameters
     ----------
@@ -70,10 +70,11 @@ def for_paper(spec: Spec, width: int, narrow: bool) -> Spec:
         high = each if square else int(each * (ASPECT if columns < 3 else 1))
         sized.append({name: value for name, value in part.items() if name not in ("params", "config", "$schema")})
         sized[-1] |= {"width": each, "height": min(high, 300)}
-    whole: Spec = {name: spec[name] for name in ("$schema", "title", "params") if name in spec}
-    whole["config"] = {**spec.get("config", {}), **TYPE}
+    whole: Spec = {name: spec[name] for name in ("$schema", "params") if name in spec}
+    legend = {**TYPE["legend"], "columns": 1 if narrow else 3, "labelLimit": each}
+    whole["config"] = {**spec.get("config", {}), **TYPE, "legend": legend}
     if len(sized) == 1:
-        return {**sized[0], **whole}
+        return {**{name: value for name, value in sized[0].items() if name != "title"}, **whole}
     independent = {"scale": {"color": "independent", "shape": "independent"}} if _resolved(spec) else {}
     return {**whole, "concat": sized, "columns": columns, "resolve": spec.get("resolve", independent)}
 

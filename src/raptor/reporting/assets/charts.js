@@ -85,6 +85,7 @@ async function draw(chart) {
   const svg = chart.canvas.querySelector("svg");
   if (svg) { svg.setAttribute("role", "img"); svg.setAttribute("aria-label", chart.label); }
   place(chart);
+  note(chart);
 }
 async function follow(chart) {
   if (!chart.view) return;
@@ -92,6 +93,14 @@ async function follow(chart) {
     if (CHOSEN.includes(parameter.name)) chart.view.signal(parameter.name, chosen(chart, parameter));
   await chart.view.runAsync();
   place(chart);
+  note(chart);
+}
+// Says which surrogate a figure shows where the chosen k was not measured.
+function note(chart) {
+  const parameter = (chart.panel.params || []).find(({ name }) => name === "k"), line = chart.figure.querySelector(".status");
+  if (!parameter || !line || !chart.rows.some((row) => row.role)) return;
+  const shown = chosen(chart, parameter);
+  line.textContent = shown === state.k || state.flow === "teacher" ? "" : `The surrogate shown has k = ${shown}; none with k = ${state.k} was measured here.`;
 }
 async function attempt(chart, work) {
   try { await work(chart); }

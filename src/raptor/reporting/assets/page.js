@@ -15,6 +15,7 @@ for (const spot of document.querySelectorAll(".film")) {
 }
 document.querySelectorAll("figure[data-panels]").forEach(build);
 document.documentElement.dataset.ready = "yes";
+performance.mark("ready");
 let drawing = Promise.resolve();
 function redraw() { films.forEach((film) => film.show()); drawing = drawing.then(drawAll); return drawing; }
 redraw();
