@@ -22,12 +22,12 @@ from raptor.render.notebook import HtmlRepr
 from raptor.runtime.options import RunOptions
 from raptor.runtime.random_state import preserve_random_state
 from raptor.studies.jobs import Cost
-from raptor.studies.models import MUON_LR, vit_of
 from raptor.studies.options import StudyOptions
 from raptor.studies.registry import find_study
 from raptor.studies.setting import StudySetting
 from raptor.studies.size import Scale
 from raptor.studies.study import scale_of, setting_of
+from raptor.studies.teachers import MUON_LR, vit_of
 from raptor.training.config import TrainConfig, build_optimizers
 
 K = 3  # the cost of a step hardly depends on it

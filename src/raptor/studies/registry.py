@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from raptor.core.estimate import Estimate
+from raptor.core.serialize import key
 from raptor.errors import OptionError
 from raptor.render.charts import Figure
 from raptor.render.registry import FIGURES, FigureEntry
@@ -33,11 +35,15 @@ class Claim:
         Whether it holds here; None where the results are inconclusive.
     evidence
         The numbers behind the verdict.
+    effect, smallest_effect
+        The effect with its interval over teachers, and the smallest effect of interest.
     """
 
     text: str
     held: bool | None
     evidence: str
+    effect: Estimate[float] | None = key(None, ci="ci", omit_none=True)
+    smallest_effect: float | None = key(None, omit_none=True)
 
 
 @dataclass(frozen=True)
