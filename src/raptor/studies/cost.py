@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.nn.functional import cross_entropy
@@ -21,16 +23,15 @@ from raptor.models.vit import ViT
 from raptor.render.notebook import HtmlRepr
 from raptor.runtime.options import RunOptions
 from raptor.runtime.random_state import preserve_random_state
-from raptor.studies.jobs import Cost
-from raptor.studies.options import StudyOptions
+from raptor.studies.jobs import Cost, Job
+from raptor.studies.options import ALL, STUDY_NAMES, StudyOptions
+from raptor.studies.phase_summary import K
 from raptor.studies.registry import find_study
 from raptor.studies.setting import StudySetting
 from raptor.studies.size import Scale
 from raptor.studies.study import scale_of, setting_of
-from raptor.studies.teachers import MUON_LR, vit_of
+from raptor.studies.teachers import MUON_LR, unique, vit_of
 from raptor.training.config import TrainConfig, build_optimizers
-
-K = 3  # the cost of a step hardly depends on it
 
 
 @dataclass(frozen=True)
@@ -82,13 +83,12 @@ class StudyPlan(HtmlRepr):
 def plan_study(
     name: str, options: StudyOptions, loading: LoadOptions, run_options: RunOptions
 ) -> tuple[StudyPlan, int]:
-    """Estimate the cost of all jobs of a study; return it with the number of layers of its models."""
-    study = find_study(name)
+    """Estimate the cost of all jobs of a study, or of all studies; return it with the layers of its models."""
     scale = scale_of(options, run_options, batch=False)  # --batch-size is that of the steps that are timed
     setting = setting_of(name, options.data, scale, Path(), loading, run_options)
-    jobs = study.jobs(setting)
+    jobs = jobs_of(name, setting)
     costs = [job.cost for job in jobs if job.cost is not None]
-    prices = {width: _price(setting, width, run_options.batch) for width in {cost.width for cost in costs}}
+    price = _price(setting, run_options.batch)
     teachers = {job.needs[0] for job in jobs if job.cost is not None and job.cost.student_images}
     plan = StudyPlan(
         study=name,
@@ -97,12 +97,34 @@ def plan_study(
         teachers=sum(cost.teacher_images > 0 for cost in costs),
         students=sum(cost.student_images > 0 for cost in costs),
         device=setting.device,
-        flops=sum(prices[cost.width].flops(cost) for cost in costs),
-        seconds=sum(prices[cost.width].seconds(cost, scale) for cost in costs),
-        disk=len(teachers) * (scale.student_images or 0) * max(price.states for price in prices.values()),
+        flops=sum(price.flops(cost) for cost in costs),
+        seconds=sum(price.seconds(cost, scale) for cost in costs),
+        disk=len(teachers) * (scale.student_images or 0) * price.states,
         calibration=Calibration(run_options.batch, ROUNDS),
     )
     return plan, scale.depth
+
+
+def jobs_of(name: str, setting: StudySetting) -> list[Job[Any]]:
+    """Return the jobs of a study, or of all studies, each once."""
+    names = STUDY_NAMES if name == ALL else (name,)
+    return unique([job for one in names for job in find_study(one).jobs(setting)])
+
+
+def job_seconds(setting: StudySetting, jobs: Sequence[Job[Any]], batch: int) -> dict[str, float]:
+    """Estimate the seconds of each job from a few steps on this device; 0 for jobs that train nothing.
+
+    Parameters
+    ----------
+    setting, jobs
+        The setting, and jobs of it.
+    batch
+        Images of the steps that are timed.
+    """
+    if not any(job.cost for job in jobs):
+        return {job.name: 0.0 for job in jobs}
+    price = _price(setting, batch)
+    return {job.name: price.seconds(job.cost or Cost(), setting.size) for job in jobs}
 
 
 @dataclass(frozen=True)
@@ -138,9 +160,9 @@ class _Price:
 
 
 @preserve_random_state()
-def _price(setting: StudySetting, width: int, batch: int) -> _Price:
+def _price(setting: StudySetting, batch: int) -> _Price:
     torch.manual_seed(0)
-    model = ViT(vit_of(setting, width))
+    model = ViT(vit_of(setting))
     teacher = load_model(model, device=setting.device)
     pixels = torch.randn(batch, 3, *teacher.image_size, device=teacher.device)
     label = torch.zeros(batch, dtype=torch.long, device=teacher.device)

@@ -36,7 +36,7 @@ def student_cache_key(setting: StudySetting, recipe: Distillation, **more: Any) 
 def student_cost(setting: StudySetting) -> Cost:
     """Return the cost of distilling a student in two stages."""
     size = setting.size
-    return Cost(size.width, student_images=2 * size.student_steps * size.student_batch)
+    return Cost(student_images=2 * size.student_steps * size.student_batch)
 
 
 def student_recipe(setting: StudySetting, seed: int) -> Distillation:

@@ -15,7 +15,7 @@ from raptor.errors import OptionError
 from raptor.render.charts import Figure
 from raptor.render.registry import FIGURES, FigureEntry
 from raptor.studies.jobs import Done, Job
-from raptor.studies.options import STUDY_NAMES
+from raptor.studies.options import ALL, STUDY_NAMES
 from raptor.studies.setting import StudySetting
 
 SECTION = "studies"  # of the page
@@ -116,7 +116,7 @@ def find_study(name: str) -> Study[Any]:
     """Return a study by its name."""
     studies = load_studies()
     if name not in studies:
-        raise OptionError(f"there is no study {name!r}; the studies are {', '.join(sorted(studies))}")
+        raise OptionError(f"there is no study {name!r}; the studies are {', '.join(sorted(studies))}, or {ALL}")
     return studies[name]
 
 

@@ -71,9 +71,9 @@ class KCurve(Study[BlocksRow]):
         elbows, suggested = {}, {}
         for seed in setting.size.seeds:
             own = {row.k: row.skill for row in rows if row.seed == seed}
-            found = done.results.find(_name(seed, "suggested"), dict)
-            if len(own) > 2 and found is not None:
-                elbows[seed], suggested[seed] = elbow(own), found
+            by_method = done.results.find(_name(seed, "suggested"), dict)
+            if len(own) > 2 and by_method is not None:
+                elbows[seed], suggested[seed] = elbow(own), by_method
         parts = [f"elbow of the skill at k = {written(mean_interval(list(elbows.values())), 1)}"]
         for method in METHODS:
             parts.append(f"{method} suggests {written(mean_interval([one[method] for one in suggested.values()]), 1)}")

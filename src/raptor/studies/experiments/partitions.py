@@ -134,6 +134,7 @@ def _cuts(setting: StudySetting, seed: int) -> Job[dict[str, Phases]]:
         options = PhasesOptions(by=FIT)
         agreed = find_phases(setting.teacher(teacher), setting.for_phases(), K, options, progress=False).agreement
         found = agreed.similarity
+        assert found is not None
         assert agreed.fit is not None
         drawn = {
             **{f"{RANDOM}{i}": one for i, one in enumerate(random_cuts(found, size.others, seed))},
