@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,8 +61,9 @@ class StudyPlan(HtmlRepr):
         How many of each it trains; teachers that other studies share are counted.
     device
         Device on which steps were timed.
-    flops, seconds
-        Operations of all trainings, and estimated time on this device.
+    flops, seconds, core_seconds
+        Operations of all trainings; estimated time on this device, as busy as it is now; and the part of it, summed over
+        cores, in which this process computes.
     disk
         Bytes of the states of every teacher that has students, while the study runs.
     calibration
@@ -76,6 +78,7 @@ class StudyPlan(HtmlRepr):
     device: str
     flops: float
     seconds: float
+    core_seconds: float
     disk: int
     calibration: Calibration
 
@@ -89,6 +92,7 @@ def plan_study(
     jobs = jobs_of(name, setting)
     costs = [job.cost for job in jobs if job.cost is not None]
     price = _price(setting, run_options.batch)
+    seconds = sum(price.seconds(cost, scale) for cost in costs)
     teachers = {job.needs[0] for job in jobs if job.cost is not None and job.cost.student_images}
     plan = StudyPlan(
         study=name,
@@ -98,7 +102,8 @@ def plan_study(
         students=sum(cost.student_images > 0 for cost in costs),
         device=setting.device,
         flops=sum(price.flops(cost) for cost in costs),
-        seconds=sum(price.seconds(cost, scale) for cost in costs),
+        seconds=seconds,
+        core_seconds=seconds * price.cores,
         disk=len(teachers) * (scale.student_images or 0) * price.states,
         calibration=Calibration(run_options.batch, ROUNDS),
     )
@@ -139,6 +144,8 @@ class _Price:
         Bytes of the states of one image.
     teacher, student, batch
         Seconds of a training step, and its number of images.
+    cores
+        Mean number of cores that computed while steps were timed; below 1 if other processes had them.
     """
 
     teacher_flops: float
@@ -147,6 +154,7 @@ class _Price:
     teacher: Timed
     student: Timed
     batch: int
+    cores: float
 
     def flops(self, cost: Cost) -> float:
         return cost.teacher_images * self.teacher_flops + cost.student_images * self.student_flops
@@ -169,17 +177,19 @@ def _price(setting: StudySetting, batch: int) -> _Price:
     chosen = distillation_named("default")
     surrogate = build_surrogate(teacher, Phases.even(teacher.depth, K), chosen.kind, **chosen.block)
     one = {name: count_flops(flow, pixels[:1]) for name, flow in (("student", surrogate), ("teacher", teacher))}
+    began, computed = time.perf_counter(), time.process_time()
     student, _ = calibrate(teacher, surrogate.raptor, pixels, chosen)
     trained = copy.deepcopy(model).requires_grad_(True).to(teacher.device)
     optimizers = build_optimizers(trained, TrainConfig(1, batch, muon_lr=MUON_LR))
+    taught = time_steps(trained, lambda: cross_entropy(trained(pixels), label).backward(), optimizers, teacher.device)
+    cores = (time.process_time() - computed) / (time.perf_counter() - began)
     live = setting.size.student_images is None
     return _Price(
         teacher_flops=3 * one["teacher"],
         student_flops=3 * one["student"] + one["teacher"] * live,
         states=2 * trajectory_size(teacher),
-        teacher=time_steps(
-            trained, lambda: cross_entropy(trained(pixels), label).backward(), optimizers, teacher.device
-        ),
+        teacher=taught,
         student=student,
         batch=batch,
+        cores=cores,
     )

@@ -40,7 +40,8 @@ def _plan(result: StudyPlan) -> Iterator[Part]:
     rows = (
         ("trains", f"{result.teachers} teachers, {result.students} students"),
         ("FLOPs", f"{result.flops:.3g}"),
-        ("time", f"{result.seconds / 3600:,.1f} hours on {result.device} (core-hours on one core)"),
+        ("time", f"{result.seconds / 3600:,.1f} hours on {result.device}, as busy as it is now"),
+        ("core-hours", f"{result.core_seconds / 3600:,.1f}"),
         ("disk", f"{result.disk / 1e9:,.2f} GB of states while it runs"),
     )
     yield Table(f"{result.study} ({result.size}) on {result.data}", (), rows)
