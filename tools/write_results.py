@@ -50,6 +50,8 @@ PAPER = {
     "76.7, 82.4, 83.0).",
     "k-curve": "Table 1 and Figure 5: k = 2, 3, 4 recover 94.4, 97.0, 97.3% of DINOv2-B's top-1 (a later version: "
     "96.1, 98.2, 98.5%). Most of the gain is from 2 to 3.",
+    "controls": "The paper has no such controls.",
+    "overfitting": "Figure 13 of the later version: overfitting degrades blocks and R2 together.",
     "gallery": "Figure 1: all models shown have contiguous blocks of similar layers.",
 }
 TITLES = {

@@ -9,7 +9,7 @@ from raptor.data.options import LoadOptions
 from raptor.runtime.options import RunOptions
 from raptor.runtime.rundir import Record, Run
 from raptor.runtime.verbs import RESEARCH, verb
-from raptor.studies.options import ALL, STUDY_NAMES, StudyOptions
+from raptor.studies.options import ALL, NAMES, StudyOptions
 
 if TYPE_CHECKING:
     from raptor.studies.cost import StudyPlan
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Name = Annotated[
     str,
-    Option(f"Study: {', '.join(STUDY_NAMES)}, or all of them: {ALL}. docs/studies.md describes them.", positional=True),
+    Option(f"Study: {', '.join(NAMES)} (every study); docs/studies.md describes them.", positional=True),
 ]
 Plan = Annotated[bool, Option("Only estimate what the study costs on this device.", flags=("--plan",))]
 

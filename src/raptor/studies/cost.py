@@ -62,8 +62,8 @@ class StudyPlan(HtmlRepr):
     device
         Device on which steps were timed.
     flops, seconds, core_seconds
-        Operations of all trainings; estimated time on this device, as busy as it is now; and the part of it, summed over
-        cores, in which this process computes.
+        Operations of all trainings; estimated time on this device, as busy as it is now; and the part of it in which
+        this process computes, summed over cores.
     disk
         Bytes of the states of every teacher that has students, while the study runs.
     calibration

@@ -14,6 +14,7 @@ STUDY_NAMES = tuple(
     module.name.replace("_", "-") for module in pkgutil.iter_modules([str(Path(__file__).parent / "experiments")])
 )
 ALL = "all"  # every study
+NAMES = (*STUDY_NAMES, ALL)  # what the command line accepts
 
 
 @dataclass(frozen=True)
