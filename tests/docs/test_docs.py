@@ -78,7 +78,7 @@ CHOICES = {
     "solver": ("raptor.phases.solvers", "SOLVERS"),
     "task": ("raptor.probes.tasks", "TASKS"),
     "preset": ("raptor.pipeline.presets", "PRESETS"),
-    "name": ("raptor.studies.options", "STUDY_NAMES"),
+    "name": ("raptor.studies.options", "NAMES"),
     "size": ("raptor.studies.size", "SIZES"),
     "kind": ("raptor.models.surrogate", "KINDS"),
     "precision": ("raptor.training.accelerate", "PRECISIONS"),

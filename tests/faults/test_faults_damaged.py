@@ -84,7 +84,7 @@ def test_files_of_a_study_that_were_cut_are_named_and_made_again(tmp_path):
         path.unlink()  # only then is a student looked for
     refused(arguments, out, student)
     student.unlink()
-    checkpoint, job = out / "teachers" / "p0-s0" / "checkpoint.pt", out / "teachers" / "p0-s0.json"
+    checkpoint, job = out / "teachers" / "standard-s0" / "checkpoint.pt", out / "teachers" / "standard-s0.json"
     for length in (job.stat().st_size // 2, 100, 0):
         cut(job, length)
         refused(arguments, out, job)

@@ -73,7 +73,7 @@ def safetensors_names(path):
 
 
 def trainings(root, made, vit, surrogate, checkpoint):  # noqa: F811
-    for name in ("train", "distill/stage1", "distill/stage2", "study/teachers/p0-s0"):
+    for name in ("train", "distill/stage1", "distill/stage2", "study/teachers/standard-s0"):
         (root / name).mkdir(parents=True)
         shutil.copy(made, root / name / "checkpoint.pt")
     yield (*TRAIN, *SMALL, "--resume", "--out", root / "train")

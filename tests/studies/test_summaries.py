@@ -3,147 +3,174 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from pathlib import Path
 
-import numpy as np
 import pytest
+from scipy import stats
 
-from raptor.core.estimate import Estimate, LayerEstimates
-from raptor.core.phases import Phases
-from raptor.core.preprocessing import Preprocessing
-from raptor.data.options import LoadOptions
-from raptor.data.scenes import draw as scenes
-from raptor.studies.experiments.emergence import CheckpointResult
-from raptor.studies.experiments.k_curve import BlocksResult
-from raptor.studies.jobs import Done, Results
-from raptor.studies.phase_summary import PhaseSummary
+from raptor.studies.analysis import smallest_detected
+from raptor.studies.experiments.ablation import HYPOTHESIS as STEPS
+from raptor.studies.experiments.ablation import RecipeRow, judge_steps
+from raptor.studies.experiments.k_curve import elbow
+from raptor.studies.options import STUDY_NAMES
 from raptor.studies.registry import load_studies
-from raptor.studies.setting import StudentResult, StudySetting, TeacherResult
-from raptor.studies.size import SIZES
+from study_results import condition, done, look, setting, student, teacher
 
 STUDIES = load_studies()
+SEEDS = (0, 1, 2)
 
 
-def setting(**size):
-    used = Preprocessing((32, 32), None, mean=scenes.MEAN, std=scenes.STD)
-    return StudySetting("scenes", used, LoadOptions(), replace(SIZES["smoke"], **size), Path(), Path())
+def claim_of(name, results, **size):
+    return STUDIES[name].summarise(setting(seeds=SEEDS, **size), done(results)).claim
 
 
-def done(results):
-    return Done(Results(results), {}, {})
+@pytest.mark.parametrize("name", STUDY_NAMES)
+def test_no_results_are_inconclusive(name):
+    summary = STUDIES[name].summarise(setting(), done({}))
+    assert summary.rows == []
+    assert summary.claim.held is None
 
 
-def estimate(value, width=0.0):
-    return Estimate(value, value - width, value + width)
-
-
-def student(phases, r2, seed=0, recovered=None):
-    layers = LayerEstimates(
-        *({group: [value] for group in ("all", "cls", "patch")} for value in (r2, r2 - 0.05, r2 + 0.05))
-    )
-    share = r2 if recovered is None else recovered
-    return StudentResult(
-        phases=Phases.parse(phases), n=24, parameters=10, r2=layers, pearson2=layers, cosine=layers,
-        teacher=estimate(0.5), surrogate=estimate(r2), recovered=estimate(share), train_seconds=1.0, seed=seed,
-    )  # fmt: skip
-
-
-def summary_of(verdict="blocks", within=0.9, between=0.5, phases="3-3"):
-    return PhaseSummary(Phases.parse(phases), verdict, 2, [[1.0]], within, between, 24)
-
-
-def trained(top1):
-    return TeacherResult(estimate(top1), 24, 1.0, 0.0, 0, 10)
-
-
-def test_a_teacher_that_is_never_right_stops_no_summary():
-    """The share that is recovered of nothing is not a number, and null in the file of a job."""
-
-    def none(phases):
-        return student(phases, 0.5, recovered=math.nan)
-
-    for name, results in (
-        ("ablation", {f"ablation/{number:02}-s0": none("2-2-2") for number in range(13)}),
-        ("partitions", {"partitions/found-k2-s0": none("3-3"), "partitions/2-4": none("2-4")}),
-    ):
-        summary = STUDIES[name].summarise(setting(), done(results))
-        assert summary.rows
-        assert "0.5" in str(summary.rows)
-
-
-def test_found_partitions_stand_where_they_stand():
-    found = {f"partitions/found-k2-s{seed}": student("3-3", value, seed) for seed, value in ((0, 0.8), (1, 0.7))}
-    others = {f"partitions/{cut}": student(cut, value) for cut, value in (("1-5", 0.5), ("2-4", 0.9), ("3-3", 0.1))}
-    summary = STUDIES["partitions"].summarise(setting(), done({**found, **others}))
-    # The found one among the others is not counted against itself.
-    assert "R2 0.750 (n = 2 seeds, 0.700 to 0.800), above 1 of 2 others (best 0.900" in summary.claim.evidence
-    assert summary.claim.held is False  # half is not most
-    more = {**found, **others, "partitions/4-2": student("4-2", 0.4)}
-    assert STUDIES["partitions"].summarise(setting(), done(more)).claim.held is True
-    worse = {**found, "partitions/1-5": student("1-5", 0.9), "partitions/2-4": student("2-4", 0.9)}
-    assert STUDIES["partitions"].summarise(setting(), done(worse)).claim.held is False
+def two_conditions(one, other, excess, noise=(0.0, 0.01, 0.02)):
+    results = {}
+    for name, value in zip((one, other), excess, strict=True):
+        for seed in SEEDS:
+            results |= condition(name, seed, 0.5 + value + noise[seed], 0.5)
+    return results
 
 
 @pytest.mark.parametrize(
-    ("within", "r2", "held"), [(0.9, 0.8, True), (0.4, 0.8, False), (0.9, 0.52, False)], ids=["both", "alike", "close"]
+    ("study", "one", "other"),
+    [("emergence", "standard", "untrained"), ("overfitting", "standard", "subset"), ("controls", "tied", "random"),
+     ("stochastic-depth", "drop0.4", "standard")],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    ("excess", "held"), [((0.2, 0.0), True), ((0.0, 0.2), False), ((0.03, 0.0), None)], ids=["more", "less", "unclear"]
 )
-def test_training_must_change_both_and_by_more_than_the_images_say(within, r2, held):
-    def at(within, r2):
-        return CheckpointResult(summary_of("paced drift", within, 0.3, "2-2-2"), student("2-2-2", r2))
-
-    results = {"emergence/at-0": at(0.5, 0.5), "emergence/at-1": at(within, r2)}
-    claim = STUDIES["emergence"].summarise(setting(), done(results)).claim
+def test_the_outcome_is_the_skill_beyond_a_random_network(study, one, other, excess, held):
+    """Differences of 0.03 with a deviation of 0.01 are neither surely above 0 nor surely below the smallest effect."""
+    noise = (0.0, 0.01, 0.02) if held is not None else (0.0, 0.02, 0.05)
+    claim = claim_of(study, two_conditions(one, other, excess, noise))
     assert claim.held is held
-    assert "untrained: cosine 0.500 within phases and 0.300 between, R2 of cls 0.500 [0.450, 0.550]" in claim.evidence
+    groups = [[value + extra for extra in noise] for value in excess]
+    expected = stats.ttest_ind(*groups).confidence_interval(0.95)
+    assert claim.effect.value == pytest.approx(excess[0] - excess[1])
+    assert claim.effect.ci == pytest.approx([expected.low, expected.high])
 
 
-def test_a_rise_with_the_rate_must_be_more_than_chance():
-    """Four teachers in the order of their rates are evidence, by one pairing in 24; two are not."""
-    rates, seeds = (0.0, 0.2, 0.4, 0.6), (0, 1, 2)
+def test_controls_are_counted_seed_by_seed():
+    results = two_conditions("tied", "random", (0.1, 0.0), (0.0, 0.01, -0.08))
+    evidence = claim_of("controls", results).evidence
+    assert "tied: excess" in evidence
+    assert "in 2 of 3 seeds; standard" in evidence
+    assert evidence.endswith("in 0 of 3 seeds")
+
+
+def test_learning_less_is_separated_from_dropping_layers():
+    """Teachers that were stopped early have the same outcome as those with stochastic depth: no effect of its own."""
+    results = two_conditions("drop0.4", "standard", (0.2, 0.0))
+    for seed in SEEDS:
+        results |= condition("early", seed, 0.7 + 0.01 * seed, 0.5, top1=0.3, share=0.2)
+    summary = STUDIES["stochastic-depth"].summarise(setting(seeds=SEEDS), done(results))
+    assert "against standard teachers stopped at the same accuracy 0.000 [-0.0" in summary.claim.evidence
+    smallest = smallest_detected(0.01, 3)
+    assert f"detects in 80% of simulations {smallest:.3f}" in summary.claim.evidence
+    assert summary.claim.smallest_effect == 0.06
+    assert {(row.condition, row.share) for row in summary.rows} == {("standard", 1), ("drop0.4", 1), ("early", 0.2)}
+    assert [row.excess for row in summary.rows if row.condition == "early"] == pytest.approx([0.2, 0.21, 0.22])
+
+
+def partition_results(similarity, random):
     results = {}
-    for rate in rates:
-        results[f"teachers/p{rate:g}-s0"] = trained(0.5 - rate / 10)
-        results[f"stochastic-depth/look-p{rate:g}"] = summary_of(within=0.8 + rate**2, phases="2-2-2")
-        for seed in seeds:
-            results[f"stochastic-depth/student-p{rate:g}-s{seed}"] = student("2-2-2", 0.5 + rate / 2 + 0.01 * seed)
-    study = STUDIES["stochastic-depth"]
-    summary = study.summarise(setting(drop_paths=rates, seeds=seeds), done(results))
-    assert len(summary.rows) == 12
-    assert summary.claim.held is True
-    assert "R2 at the last layer with the rate 1.00 (0.042)" in summary.claim.evidence
-    assert "R2 with the teacher's accuracy -1.00 (1.000)" in summary.claim.evidence
-    # Fisher's z of four pairs has a standard error of one.
-    x, y = (np.array([f(rate) for rate in rates]) for f in (lambda rate: rate**2, lambda rate: rate / 2))
-    r = float(np.corrcoef(x, y)[0, 1])
-    low, high = (math.tanh(math.atanh(r) + sign * 1.959964) for sign in (-1, 1))
-    assert f"similarity within phases {r:.2f} [{low:.2f}, {high:.2f}]" in summary.claim.evidence
-    few = setting(drop_paths=(0.0, 0.2), seeds=(0,))
-    assert not study.summarise(few, done(results)).claim.held
+    for seed in SEEDS:
+        for by, cut, value in (
+            ("similarity", "3-2-2", similarity[seed]), ("random0", "2-3-2", random[seed]),
+            ("random1", "2-2-3", random[seed] + 0.2), ("shuffled0", "1,2,1,3,2,1,3", 0.1),
+        ):  # fmt: skip
+            results[f"partitions/{by}-s{seed}"] = student(cut, value, seed)
+    return results
 
 
-@pytest.mark.parametrize(("useful", "held"), [(3, True), (2, False), (4, False), (1, False)])
-def test_where_blocks_stop_paying_is_told_to_the_next_number_that_was_tried(useful, held):
-    r2 = {1: 0.5, 2: 0.8, 3: 0.9, 4: 0.905}
-    results = {
-        f"k-curve/w16-k{k}": BlocksResult(student("-".join("1" * k), value), 1, useful) for k, value in r2.items()
-    }
-    summary = STUDIES["k-curve"].summarise(setting(ks=tuple(r2)), done(results))
-    assert summary.claim.held is held
-    assert f"a block more adds below 0.01 from k = 3 on (useful k: {useful}, suggested: 1)" in summary.claim.evidence
+@pytest.mark.parametrize(
+    ("similarity", "held"), [((0.9, 0.91, 0.92), True), ((0.5, 0.51, 0.52), False), ((0.9, 0.5, 0.7), None)]
+)
+def test_found_cuts_are_compared_with_the_random_ones_of_the_same_teacher(similarity, held):
+    random = (0.6, 0.61, 0.62)
+    claim = claim_of("partitions", partition_results(similarity, random), others=2, shuffled=1)
+    assert claim.held is held
+    differences = [own - (other + 0.1) for own, other in zip(similarity, random, strict=True)]
+    assert claim.effect.value == pytest.approx(sum(differences) / 3)
+    if held is not None:
+        assert "shuffled less random: skill -0.610 [-0.635, -0.585], n = 3" in claim.evidence
+
+
+def rows_of(changes):
+    """Return rows of steps whose accuracy changes by these values, a list by seed for each step."""
+    rows = [RecipeRow("0", seed, 0.1, 0.1, 0.0, 0.0, 0.0, 1.0) for seed in SEEDS]
+    for step, by_seed in enumerate(changes, start=1):
+        for seed in SEEDS:
+            before = next(row.top1 for row in rows if (row.row, row.seed) == (str(step - 1), seed))
+            rows.append(RecipeRow(str(step), seed, before + by_seed[seed], 0.1, 0.0, 0.0, 0.0, 1.0))
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("changes", "held", "weakest"),
+    [
+        ([(0.1, 0.11, 0.12), (0.05, 0.06, 0.05)], True, 0.16 / 3),
+        ([(0.1, 0.11, 0.12), (0.001, 0.002, 0.001)], False, 0.004 / 3),
+        ([(0.1, 0.11, 0.12), (0.05, -0.01, 0.02)], None, 0.02),
+        ([(0.05, -0.01, 0.02), (-0.1, -0.11, -0.12)], False, -0.11),
+    ],
+    ids=["all rise", "one stands still", "one is unclear", "one falls"],
+)
+def test_every_step_must_add_accuracy(changes, held, weakest):
+    claim = judge_steps(rows_of(changes), ["0", "1", "2"])
+    assert claim.held is held
+    assert claim.effect.value == pytest.approx(weakest)
+    assert claim.smallest_effect == STEPS.smallest
+
+
+def test_recipes_of_the_ablation_have_equal_steps():
+    from raptor.studies.experiments.ablation import recipes
+
+    used = setting(student_steps=10)
+    steps = {label: (one.blockwise.steps, one.end_to_end.steps) for label, one in recipes(used, 0).items()}
+    assert {sum(both) for both in steps.values()} == {20}
+    assert steps["+ weighted cls"] == (20, 0)
+    assert steps["+ joined stage"] == (10, 10)
+
+
+def test_the_elbow_is_the_farthest_point_above_the_chord():
+    assert elbow({1: 0.0, 2: 0.7, 3: 0.9, 4: 0.95, 12: 1.0}) == 3
+    assert elbow({1: 0.0, 2: 0.25, 4: 0.75}) == 1  # a straight line has none, and one block is as good
+    by_k = {k: 1 - math.exp(-k) for k in range(1, 13)}
+    line = {k: by_k[1] + (by_k[12] - by_k[1]) * (k - 1) / 11 for k in by_k}
+    assert elbow(by_k) == max(by_k, key=lambda k: by_k[k] - line[k])
+
+
+@pytest.mark.parametrize(("suggested", "held"), [((2, 2, 2), True), ((7, 7, 7), False), ((2, 2, 3), None)])
+def test_the_elbow_is_compared_with_what_similarity_suggests(suggested, held):
+    results = {}
+    for seed in SEEDS:
+        for k, value in ((1, 0.5), (2, 0.8), (3, 0.81), (6, 0.82)):
+            results[f"k-curve/k{k}-s{seed}"] = student("-".join("1" * k), value, seed)
+        results[f"k-curve/suggested-s{seed}"] = {"similarity": suggested[seed], "function": 1, "fit": 4}
+    claim = claim_of("k-curve", results, ks=(1, 2, 3, 6))
+    assert claim.held is held
+    assert "elbow of the skill at k = 2.0 [2.0, 2.0], n = 3" in claim.evidence
+    assert "fit suggests 4.0 [4.0, 4.0], n = 3" in claim.evidence
 
 
 def test_untrained_teachers_do_not_count_among_those_with_phases():
-    gallery, used = STUDIES["gallery"], setting(widths=(8, 16))
-    results = {job.name: trained(0.5) for job in gallery.jobs(used) if job.name.startswith("teachers/")}
-    looks = {job.name: summary_of() for job in gallery.jobs(used) if job.name not in results}
-    assert len(looks) == 4
-    looks["gallery/untrained"] = summary_of("drift")
+    gallery, used = STUDIES["gallery"], setting()
+    names = ["standard", "drop0.4", "tied", "subset", "untrained", "random"]
+    results = {f"teachers/{name}-s0": teacher(name) for name in names}
+    looks = {f"conditions/look-{name}-s0": look("drift" if name in names[4:] else "blocks") for name in names}
     summary = gallery.summarise(used, done({**results, **looks}))
     assert summary.claim.held is True
-    assert summary.claim.evidence.startswith("3 of 3 trained teachers are blocks; drop path 0: blocks (3-3)")
-    assert [row.model for row in summary.rows] == ["drop path 0", "drop path 0.4", "width 8", "untrained"]
-    looks["gallery/w8"] = summary_of("paced drift")
+    assert summary.claim.evidence.startswith("4 of 4 trained teachers are blocks; standard: blocks (3-2-2)")
+    assert [row.model for row in summary.rows] == names
+    looks["conditions/look-tied-s0"] = look("paced drift")
     assert gallery.summarise(used, done({**results, **looks})).claim.held is False
 
 

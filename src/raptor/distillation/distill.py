@@ -234,7 +234,10 @@ def _stages(
 ) -> list[tuple[str, Objective, TrainConfig, bool]]:
     """Return both stages: directory, objective, optimisation, and whether it is the blockwise stage."""
     raptor, relative = surrogate.raptor, bool(chosen.relative)
-    losses = [TrajectoryLoss(None, relative)] * (raptor.phases.k - 1) + [TrajectoryLoss(chosen.last_weights, relative)]
+    last = raptor.phases.block_of(raptor.phases.depth)
+    losses = [
+        TrajectoryLoss(chosen.last_weights if block == last else None, relative) for block in range(raptor.phases.k)
+    ]
     end_to_end = TrajectoryLoss(chosen.end_to_end_weights, relative)
     windowed = round((1 - chosen.whole_share) * chosen.end_to_end.steps)  # steps of stage 2
 

@@ -20,6 +20,8 @@ def blockwise_loss(
 ) -> Tensor:
     """Return the loss of stage 1: the sum over blocks, each from the teacher's state at the input of its phase.
 
+    In a `LayerMap`, the loss of a block is the mean over its layers, with a rollout for each of its runs of layers.
+
     Blocks share no weights, so the gradient of each is the same as if it were trained alone.
 
     Parameters
@@ -29,22 +31,25 @@ def blockwise_loss(
     truth
         The teacher's states at the layers 0..L, shape (batch, L + 1, tokens, width).
     layout, losses
-        Token groups, and one loss per phase.
+        Token groups, and one loss per block.
     forcing
         Weight in [0, 1] of one-step predictions from the teacher's states; the rest is on the rollout within the phase.
     variance
         Variance of the teacher's states at the layers 1..L, to divide by.
     """
     total = truth.new_zeros(())
-    for block, span, loss in zip(raptor.blocks, raptor.phases.ranges, losses, strict=True):
+    for span in raptor.phases.ranges:
+        index = raptor.phases.block_of(span[0])
+        block, loss = raptor.blocks[index], losses[index]
+        part = len(span) / len(raptor.phases.layers[index])  # 1 unless the block comes again
         wanted = truth[:, span[0] : span[-1] + 1]
         own = None if variance is None else {name: by[span[0] - 1 : span[-1]] for name, by in variance.items()}
         if forcing > 0 and not raptor.untied:
             forced = [raptor.call(block, truth[:, layer - 1], layer) for layer in span]
-            total = total + forcing * loss(forced, wanted, layout, own).mean()
+            total = total + part * forcing * loss(forced, wanted, layout, own).mean()
         if forcing < 1 or raptor.untied:
             rolled = roll(raptor, truth[:, span[0] - 1], span)
-            share = 1.0 if raptor.untied else 1 - forcing
+            share = part if raptor.untied else part * (1 - forcing)
             total = total + share * mean_over_layers(raptor, loss(rolled, wanted, layout, own), span)
     return total
 

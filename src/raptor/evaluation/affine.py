@@ -132,7 +132,7 @@ def fit_maps(teacher: DepthFlow, images: ImageSource, phases: Phases) -> tuple[l
         for layer, y in layers_of(teacher, before):
             if layer == 0:
                 continue
-            phase = phases.block_of(layer)
+            phase = phases.phase_of(layer)
             if phase not in fits:
                 near = doubled(before[0]).mean(dim=0)
                 fits[phase] = (AffineFit(near), AffineFit(near), torch.zeros_like(doubled(y[0])))

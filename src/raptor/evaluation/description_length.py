@@ -26,8 +26,13 @@ def elias_gamma_bits(number: int) -> int:
 
 
 def levin_bits(parameters: int, phases: Phases, flops: int, bits: int = FULL) -> float:
-    """Return the bound: b x parameters + codes of the phase lengths + log2 of the operations."""
-    return bits * parameters + sum(map(elias_gamma_bits, phases.lengths)) + math.log2(flops)
+    """Return the bound: b x parameters + codes of the phase lengths + log2 of the operations.
+
+    Where a block comes again, each phase also needs the number of its block: log2 k bits.
+    """
+    runs = len(phases.lengths)
+    order = runs * math.log2(phases.k) if runs > phases.k else 0.0
+    return bits * parameters + sum(map(elias_gamma_bits, phases.lengths)) + order + math.log2(flops)
 
 
 def rounded(values: Tensor, bits: int) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save
 
 from raptor.core.preprocessing import Preprocessing
-from raptor.errors import OptionError, WeightsError
+from raptor.errors import OptionError, PhaseError, WeightsError
 from raptor.models.vit import ViT, ViTConfig
 from raptor.models.weights import check_fit, load_strictly, read_weights
 from raptor.runtime.files import explained, read_json, writing
@@ -60,7 +60,7 @@ def load_vit(folder: Path) -> tuple[ViT, Preprocessing]:
         known = {field.name for field in fields(ViTConfig)}
         config = ViTConfig(**{name: value for name, value in content.items() if name in known})
         preprocessing = Preprocessing.from_json(content["preprocessing"])
-    except (ValueError, TypeError, KeyError, AttributeError, OptionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OptionError, PhaseError) as error:
         raise WeightsError(f"{str(folder / 'config.json')!r} does not describe a ViT of raptor: {error}") from error
     weights = folder / "model.safetensors"
     state = {name: value.float() for name, value in read_weights(weights).items()}

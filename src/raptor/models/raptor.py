@@ -211,7 +211,7 @@ class Raptor(nn.Module):
     Parameters
     ----------
     phases
-        Phases; block i computes the layers of phase i.
+        Phases; block i computes the layers of phase i. In a `LayerMap` a block computes several runs of layers.
     blocks
         One block per phase, called as `block(tokens, target)`.
     untied

@@ -65,14 +65,14 @@ class RelaxedBlock(nn.Module):
     block
         The tied block, called as `block(tokens, target)`.
     span
-        Layers of the phase, such as 8, 9, 10.
+        Layers of the block, such as 8, 9, 10.
     rank
         Rank of the corrections.
     """
 
-    def __init__(self, block: nn.Module, span: range, rank: int):
+    def __init__(self, block: nn.Module, span: Sequence[int], rank: int):
         super().__init__()
-        self.block, self.first = block, span[0]
+        self.block, self.layers = block, tuple(span)
         if isinstance(block, TeacherBlock):
             block.called.layer = None  # each layer gets the further inputs of its own
         # The MLP of depth scaling already depends on the layer.
@@ -120,7 +120,8 @@ class RelaxedBlock(nn.Module):
         self, tokens: Float[Tensor, "batch tokens width"], target: float
     ) -> Float[Tensor, "batch tokens width"]:
         """Return the states at the target layer from those at the layer before."""
-        layer = max(0, round(target) - self.first)  # the nearest one where the depth is elastic
+        # The nearest layer of the block, where the depth is elastic and the target lies between layers.
+        layer = min(range(len(self.layers)), key=lambda number: abs(self.layers[number] - target))
         corrected = {
             name: correction(self.block.get_parameter(name), layer)
             for name, correction in zip(self.names, self.corrections, strict=True)

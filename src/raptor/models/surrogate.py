@@ -101,7 +101,7 @@ def build_raptor(
     if kind not in KINDS:
         raise OptionError(f"unknown block kind {kind!r}; use {', '.join(KINDS)}")
     blocks: list[nn.Module] = []
-    for span in phases.ranges:
+    for span in phases.layers:
         block: nn.Module
         if kind == "teacher":
             middle = span[(len(span) - 1) // 2] - 1
@@ -126,7 +126,7 @@ def build_surrogate(teacher: Teacher, phases: Phases, kind: str = "teacher", **o
         As in `build_raptor`.
     """
     raptor = build_raptor(teacher, phases, kind, **options)
-    for span, block in zip(phases.ranges, raptor.blocks, strict=True):
+    for span, block in zip(phases.layers, raptor.blocks, strict=True):
         if kind == "teacher" and isinstance(block, RelaxedBlock):
             block.start_from([teacher.parts.blocks[layer - 1] for layer in span])
     return Surrogate(teacher, raptor)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from types import NoneType
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
+from raptor.core.phases import Phases
 from raptor.core.tokens import TokenLayout
 from raptor.errors import OptionError
 from raptor.models.layers import Block, PatchEmbed
@@ -21,6 +23,7 @@ from raptor.models.layers import Block, PatchEmbed
 MOST = {"image_size": 10_000, "patch_size": 10_000, "depth": 1000, "width": 100_000, "heads": 1000, "n_register": 1000,
         "n_classes": 1_000_000}  # fmt: skip
 POOLS = ("cls", "cls+patch")
+EARLIER = {"pool": "cls", "tied": None}  # what versions before these fields did
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,9 @@ class ViTConfig:
     pool
         What the classifier reads at the last layer: `cls`, or `cls+patch`, cls and the mean of the patches. With `cls`,
         the patches of the last layer receive no gradient.
+    tied
+        Phases such as `4-4-4`, or a layer map, within which layers share one block: a ViT that is recurrent by
+        construction. None for a block per layer.
     """
 
     image_size: int = 64
@@ -62,6 +68,7 @@ class ViTConfig:
     drop_path: float = 0.0
     layer_scale: float | None = None
     pool: str = "cls"
+    tied: str | None = None
 
     def __post_init__(self) -> None:
         for name, most in MOST.items():
@@ -82,10 +89,18 @@ class ViTConfig:
             raise OptionError(f"layer_scale {self.layer_scale!r} is not a number")
         if not 0.0 <= self.drop_path < 1.0:
             raise OptionError(f"drop_path {self.drop_path} is not in [0, 1)")
+        if not isinstance(self.tied, (str, NoneType)):
+            raise OptionError(f"tied {self.tied!r} is not text such as 4-4-4, or None")
+        self.phases.check_depth(self.depth)
+
+    @property
+    def phases(self) -> Phases:
+        """Phases of the blocks; without tied layers, every layer is one."""
+        return Phases((1,) * self.depth) if self.tied is None else Phases.parse(self.tied)
 
     def to_config(self) -> dict[str, Any]:
-        """Return the fields for files, without `pool` where it is `cls`: older versions had no other head."""
-        return {name: value for name, value in asdict(self).items() if (name, value) != ("pool", "cls")}
+        """Return the fields for files, without those of later versions at what earlier ones did."""
+        return {name: value for name, value in asdict(self).items() if EARLIER.get(name, "") != value}
 
 
 def position_waves(rows: int, cols: int, width: int) -> Tensor:
@@ -135,8 +150,9 @@ class ViT(nn.Module):
         self.pos_embed = nn.Parameter(torch.empty(1, side * side, config.width))
         hidden = int(config.mlp_ratio * config.width)
         self.blocks = nn.ModuleList(
-            Block(config.width, config.heads, hidden, config.layer_scale) for _ in range(config.depth)
+            Block(config.width, config.heads, hidden, config.layer_scale) for _ in range(config.phases.k)
         )
+        self.block_of = [config.phases.block_of(layer + 1) for layer in range(config.depth)]
         self.norm = nn.LayerNorm(config.width, eps=1e-6)
         self.classifier = nn.Linear(config.width * (1 + (config.pool != "cls")), config.n_classes)
         self.reset_parameters()
@@ -169,7 +185,7 @@ class ViT(nn.Module):
 
         With ``first``, only those of the first tokens, (B, first, D).
         """
-        block = self.blocks[layer]
+        block = self.blocks[self.block_of[layer]]
         p = self.config.drop_path
         if not self.training or p == 0.0:
             return cast(Tensor, block(tokens, first))

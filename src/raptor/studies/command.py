@@ -9,13 +9,17 @@ from raptor.data.options import LoadOptions
 from raptor.runtime.options import RunOptions
 from raptor.runtime.rundir import Record, Run
 from raptor.runtime.verbs import RESEARCH, verb
-from raptor.studies.options import STUDY_NAMES, StudyOptions
+from raptor.studies.options import ALL, NAMES, StudyOptions
 
 if TYPE_CHECKING:
     from raptor.studies.cost import StudyPlan
+    from raptor.studies.every import AllStudies
     from raptor.studies.study import StudyResult
 
-Name = Annotated[str, Option(f"Study: {', '.join(STUDY_NAMES)}; docs/studies.md describes them.", positional=True)]
+Name = Annotated[
+    str,
+    Option(f"Study: {', '.join(NAMES)} (every study); docs/studies.md describes them.", positional=True),
+]
 Plan = Annotated[bool, Option("Only estimate what the study costs on this device.", flags=("--plan",))]
 
 
@@ -25,12 +29,15 @@ Plan = Annotated[bool, Option("Only estimate what the study costs on this device
 )  # fmt: skip
 def study_command(
     name: Name, plan: Plan = False, *, options: StudyOptions, loading: LoadOptions, run_options: RunOptions
-) -> Record[StudyResult[Any]] | Record[StudyPlan]:
-    """Train many small ViTs and their surrogates to test one claim of the paper."""
+) -> Record[StudyResult[Any]] | Record[AllStudies] | Record[StudyPlan]:
+    """Train many small ViTs and their surrogates to test the claims of the paper."""
     from raptor.studies import figures  # noqa: F401 (registers them)
     from raptor.studies.cost import plan_study
+    from raptor.studies.every import run_all
     from raptor.studies.study import run_study
 
+    if name == ALL and not plan:
+        return run_all(options, loading, run_options)
     if not plan:
         return run_study(name, options, loading, run_options)
     config = run_options.config(study=name, size=options.size, data=options.data)

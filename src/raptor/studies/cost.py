@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.nn.functional import cross_entropy
@@ -21,16 +24,15 @@ from raptor.models.vit import ViT
 from raptor.render.notebook import HtmlRepr
 from raptor.runtime.options import RunOptions
 from raptor.runtime.random_state import preserve_random_state
-from raptor.studies.jobs import Cost
-from raptor.studies.models import MUON_LR, vit_of
-from raptor.studies.options import StudyOptions
+from raptor.studies.jobs import Cost, Job
+from raptor.studies.options import ALL, STUDY_NAMES, StudyOptions
+from raptor.studies.phase_summary import K
 from raptor.studies.registry import find_study
 from raptor.studies.setting import StudySetting
 from raptor.studies.size import Scale
 from raptor.studies.study import scale_of, setting_of
+from raptor.studies.teachers import MUON_LR, unique, vit_of
 from raptor.training.config import TrainConfig, build_optimizers
-
-K = 3  # the cost of a step hardly depends on it
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,9 @@ class StudyPlan(HtmlRepr):
         How many of each it trains; teachers that other studies share are counted.
     device
         Device on which steps were timed.
-    flops, seconds
-        Operations of all trainings, and estimated time on this device.
+    flops, seconds, core_seconds
+        Operations of all trainings; estimated time on this device, as busy as it is now; and the part of it in which
+        this process computes, summed over cores.
     disk
         Bytes of the states of every teacher that has students, while the study runs.
     calibration
@@ -75,6 +78,7 @@ class StudyPlan(HtmlRepr):
     device: str
     flops: float
     seconds: float
+    core_seconds: float
     disk: int
     calibration: Calibration
 
@@ -82,13 +86,13 @@ class StudyPlan(HtmlRepr):
 def plan_study(
     name: str, options: StudyOptions, loading: LoadOptions, run_options: RunOptions
 ) -> tuple[StudyPlan, int]:
-    """Estimate the cost of all jobs of a study; return it with the number of layers of its models."""
-    study = find_study(name)
+    """Estimate the cost of all jobs of a study, or of all studies; return it with the layers of its models."""
     scale = scale_of(options, run_options, batch=False)  # --batch-size is that of the steps that are timed
     setting = setting_of(name, options.data, scale, Path(), loading, run_options)
-    jobs = study.jobs(setting)
+    jobs = jobs_of(name, setting)
     costs = [job.cost for job in jobs if job.cost is not None]
-    prices = {width: _price(setting, width, run_options.batch) for width in {cost.width for cost in costs}}
+    price = _price(setting, run_options.batch)
+    seconds = sum(price.seconds(cost, scale) for cost in costs)
     teachers = {job.needs[0] for job in jobs if job.cost is not None and job.cost.student_images}
     plan = StudyPlan(
         study=name,
@@ -97,12 +101,35 @@ def plan_study(
         teachers=sum(cost.teacher_images > 0 for cost in costs),
         students=sum(cost.student_images > 0 for cost in costs),
         device=setting.device,
-        flops=sum(prices[cost.width].flops(cost) for cost in costs),
-        seconds=sum(prices[cost.width].seconds(cost, scale) for cost in costs),
-        disk=len(teachers) * (scale.student_images or 0) * max(price.states for price in prices.values()),
+        flops=sum(price.flops(cost) for cost in costs),
+        seconds=seconds,
+        core_seconds=seconds * price.cores,
+        disk=len(teachers) * (scale.student_images or 0) * price.states,
         calibration=Calibration(run_options.batch, ROUNDS),
     )
     return plan, scale.depth
+
+
+def jobs_of(name: str, setting: StudySetting) -> list[Job[Any]]:
+    """Return the jobs of a study, or of all studies, each once."""
+    names = STUDY_NAMES if name == ALL else (name,)
+    return unique([job for one in names for job in find_study(one).jobs(setting)])
+
+
+def job_seconds(setting: StudySetting, jobs: Sequence[Job[Any]], batch: int) -> dict[str, float]:
+    """Estimate the seconds of each job from a few steps on this device; 0 for jobs that train nothing.
+
+    Parameters
+    ----------
+    setting, jobs
+        The setting, and jobs of it.
+    batch
+        Images of the steps that are timed.
+    """
+    if not any(job.cost for job in jobs):
+        return {job.name: 0.0 for job in jobs}
+    price = _price(setting, batch)
+    return {job.name: price.seconds(job.cost or Cost(), setting.size) for job in jobs}
 
 
 @dataclass(frozen=True)
@@ -117,6 +144,8 @@ class _Price:
         Bytes of the states of one image.
     teacher, student, batch
         Seconds of a training step, and its number of images.
+    cores
+        Mean number of cores that computed while steps were timed; below 1 if other processes had them.
     """
 
     teacher_flops: float
@@ -125,6 +154,7 @@ class _Price:
     teacher: Timed
     student: Timed
     batch: int
+    cores: float
 
     def flops(self, cost: Cost) -> float:
         return cost.teacher_images * self.teacher_flops + cost.student_images * self.student_flops
@@ -138,26 +168,28 @@ class _Price:
 
 
 @preserve_random_state()
-def _price(setting: StudySetting, width: int, batch: int) -> _Price:
+def _price(setting: StudySetting, batch: int) -> _Price:
     torch.manual_seed(0)
-    model = ViT(vit_of(setting, width))
+    model = ViT(vit_of(setting))
     teacher = load_model(model, device=setting.device)
     pixels = torch.randn(batch, 3, *teacher.image_size, device=teacher.device)
     label = torch.zeros(batch, dtype=torch.long, device=teacher.device)
     chosen = distillation_named("default")
     surrogate = build_surrogate(teacher, Phases.even(teacher.depth, K), chosen.kind, **chosen.block)
     one = {name: count_flops(flow, pixels[:1]) for name, flow in (("student", surrogate), ("teacher", teacher))}
+    began, computed = time.perf_counter(), time.process_time()
     student, _ = calibrate(teacher, surrogate.raptor, pixels, chosen)
     trained = copy.deepcopy(model).requires_grad_(True).to(teacher.device)
     optimizers = build_optimizers(trained, TrainConfig(1, batch, muon_lr=MUON_LR))
+    taught = time_steps(trained, lambda: cross_entropy(trained(pixels), label).backward(), optimizers, teacher.device)
+    cores = (time.process_time() - computed) / (time.perf_counter() - began)
     live = setting.size.student_images is None
     return _Price(
         teacher_flops=3 * one["teacher"],
         student_flops=3 * one["student"] + one["teacher"] * live,
         states=2 * trajectory_size(teacher),
-        teacher=time_steps(
-            trained, lambda: cross_entropy(trained(pixels), label).backward(), optimizers, teacher.device
-        ),
+        teacher=taught,
         student=student,
         batch=batch,
+        cores=cores,
     )

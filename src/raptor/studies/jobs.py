@@ -41,13 +41,10 @@ class Cost:
 
     Parameters
     ----------
-    width
-        Width of the model.
     teacher_images, student_images
         Images that it is trained on as a teacher or as a student, counted as often as they are seen.
     """
 
-    width: int
     teacher_images: int = 0
     student_images: int = 0
 
@@ -59,7 +56,7 @@ class Job(Generic[T]):
     Parameters
     ----------
     name
-        Name of its directory and of its result file; `teachers/p0.2` is shared by all studies of one directory.
+        Name of its directory and of its result file; `teachers/tied-s0` is shared by all studies of one directory.
     cache_key
         Everything that decides the result, apart from the jobs that it needs; JSON values.
     returns

@@ -13,6 +13,8 @@ from raptor.core.options import Option
 STUDY_NAMES = tuple(
     module.name.replace("_", "-") for module in pkgutil.iter_modules([str(Path(__file__).parent / "experiments")])
 )
+ALL = "all"  # every study
+NAMES = (*STUDY_NAMES, ALL)  # what the command line accepts
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class StudyOptions:
     data
         Labelled images with a train and a test split: `scenes`, a folder, parquet files or a dataset id.
     size
-        `smoke` (for tests), `laptop` (two cores, an hour) or `paper` (a cluster).
+        `smoke` (for tests), `laptop` (all studies in eight core-hours) or `paper` (a cluster).
     resume
         Continue a study that the directory already has; jobs that have a result are not repeated.
     """
@@ -36,7 +38,7 @@ class StudyOptions:
     size: Annotated[
         str,
         Option(
-            "Size of the models and length of training: smoke (minutes), laptop (an hour) or paper (needs a cluster)."
+            "Size of the models and length of training: smoke (minutes), laptop (hours) or paper (needs a cluster)."
         ),
     ] = "laptop"
     resume: Annotated[

@@ -54,6 +54,21 @@ def points(rows: Cells, x: str, y: str, x_title: str, y_title: str, **more: Any)
     )
 
 
+def strips(rows: Cells, y: str, columns: Mapping[str, str]) -> alt.HConcatChart:
+    """Draw a row of panels, each with a column of the table: a dot per row, and a tick at the mean of each `y`."""
+    order = list(dict.fromkeys(row[y] for row in rows))
+    panels = []
+    for name, title in columns.items():
+        base = chart_of(rows).encode(y=alt.Y(f"{y}:N", sort=order, title=None))
+        scale = alt.Scale(zero=False, padding=8)
+        dots = base.mark_point(filled=True, opacity=0.7, color=PALETTE[4]).encode(
+            x=alt.X(f"{name}:Q", title=title, scale=scale)
+        )
+        means = base.mark_tick(thickness=2, color="#000000").encode(x=alt.X(f"mean({name}):Q", scale=scale))
+        panels.append((dots + means).properties(width=PANEL, height=alt.Step(22)))
+    return alt.hconcat(*panels)
+
+
 def lines(curves: Mapping[float, Sequence[Sequence[float]]], name: str, y: str) -> alt.Chart:
     """Draw a line over the layers 1..L for each key of `curves`: the mean of its curves."""
     values = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -11,10 +10,9 @@ from raptor.core.phases import Phases
 from raptor.models.teachers.teacher import Teacher
 from raptor.phases.find import find_phases
 from raptor.phases.result import PhasesResult
-from raptor.studies.jobs import Job, Results
 from raptor.studies.setting import StudySetting
 
-K = 3
+K = 3  # phases of teachers, and blocks of students
 
 
 @dataclass(frozen=True)
@@ -63,13 +61,3 @@ def mean_similarity(found: PhasesResult) -> tuple[float, float]:
     same = block[:, None] == block[None, :]
     other = ~np.eye(len(block), dtype=bool)
     return float(found.similarity[same & other].mean()), float(found.similarity[~same].mean())
-
-
-def rate_summary_job(setting: StudySetting, teacher: str, rate: float) -> Job[PhaseSummary]:
-    """Return the job that summarises the phases of the teacher with a rate of stochastic depth."""
-
-    def work(results: Results, out: Path) -> PhaseSummary:
-        return summarise_phases(setting, setting.teacher(teacher))
-
-    name = f"stochastic-depth/look-p{rate:g}"
-    return Job(name, {**setting.cache_key, "drop_path": rate}, PhaseSummary, work, (teacher,))

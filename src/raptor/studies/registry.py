@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from raptor.core.estimate import Estimate
+from raptor.core.serialize import key
 from raptor.errors import OptionError
 from raptor.render.charts import Figure
 from raptor.render.registry import FIGURES, FigureEntry
 from raptor.studies.jobs import Done, Job
-from raptor.studies.options import STUDY_NAMES
+from raptor.studies.options import ALL, STUDY_NAMES
 from raptor.studies.setting import StudySetting
 
 SECTION = "studies"  # of the page
@@ -33,11 +35,15 @@ class Claim:
         Whether it holds here; None where the results are inconclusive.
     evidence
         The numbers behind the verdict.
+    effect, smallest_effect
+        The effect with its interval over teachers, and the smallest effect of interest.
     """
 
     text: str
     held: bool | None
     evidence: str
+    effect: Estimate[float] | None = key(None, ci="ci", omit_none=True)
+    smallest_effect: float | None = key(None, omit_none=True)
 
 
 @dataclass(frozen=True)
@@ -110,7 +116,7 @@ def find_study(name: str) -> Study[Any]:
     """Return a study by its name."""
     studies = load_studies()
     if name not in studies:
-        raise OptionError(f"there is no study {name!r}; the studies are {', '.join(sorted(studies))}")
+        raise OptionError(f"there is no study {name!r}; the studies are {', '.join(sorted(studies))}, or {ALL}")
     return studies[name]
 
 

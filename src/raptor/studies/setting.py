@@ -75,25 +75,29 @@ class StudySetting:
 
 @dataclass(frozen=True)
 class TeacherResult:
-    """A trained teacher.
+    """A teacher.
 
     Parameters
     ----------
+    condition
+        What distinguishes it.
     top1, n
         Share of right answers on the held-out images, and their number.
     train_seconds
         Seconds of training.
-    drop_path, seed
-        Rate of stochastic depth, and seed.
+    drop_path, seed, share
+        Rate of stochastic depth, seed, and the share of the training that is done.
     parameters
         Number of parameters.
     """
 
+    condition: str
     top1: Estimate[float]
     n: int
     train_seconds: float
     drop_path: float
     seed: int
+    share: float
     parameters: int
 
 
@@ -107,7 +111,7 @@ class StudentResult:
         Its partition of the layers.
     n, parameters
         Number of images, and of parameters of its blocks.
-    r2, pearson2, cosine
+    skill, r2, pearson2, cosine
         Fidelity by token group at the layers 1..L.
     teacher, surrogate, recovered
         Top-1 of both with the teacher's classifier, and the surrogate's divided by the teacher's.
@@ -118,6 +122,7 @@ class StudentResult:
     phases: Phases
     n: int
     parameters: int
+    skill: LayerEstimates
     r2: LayerEstimates
     pearson2: LayerEstimates
     cosine: LayerEstimates
@@ -127,6 +132,7 @@ class StudentResult:
     train_seconds: float
     seed: int
 
-    def last_r2(self, group: str = "all") -> float:
-        """Return R2 of a token group at the last layer."""
-        return self.r2.mean[group][-1]
+    def last(self, measure: str, group: str = "all") -> float:
+        """Return `skill`, `r2`, `pearson2` or `cosine` of a token group at the last layer."""
+        by_layer: LayerEstimates = getattr(self, measure)
+        return by_layer.mean[group][-1]

@@ -1,4 +1,4 @@
-"""Sizes of studies: `smoke` for tests, `laptop` for two cores and an hour, `paper` for a cluster."""
+"""Sizes of studies: `smoke` for tests, `laptop` for all of them in eight core-hours, `paper` for a cluster."""
 
 from __future__ import annotations
 
@@ -25,11 +25,17 @@ class Scale:
     eval_images
         Number of held-out images that everything is measured on.
     seeds
-        Seeds of students where there are several; everything else uses the first.
-    others
-        Number of random partitions that the found ones are compared with.
-    widths, ks
-        Widths of teachers, and numbers of blocks, in `k-curve`.
+        Seeds of teachers, each with a student of the same seed; everything with one teacher uses the first.
+    drop_path
+        Rate of stochastic depth of the condition with several seeds; `drop_paths` have one seed each.
+    stops
+        Shares of the standard teacher's training from which the early stop is chosen.
+    subset_images
+        Number of training images on which teachers overfit.
+    others, shuffled
+        Number of random contiguous partitions and of shuffled assignments that the found ones are compared with.
+    ks
+        Numbers of blocks in `k-curve`.
     student_lr
         Learning rate of the paper's recipe; the paper's own is for a thousand times as many steps.
     checkpoints
@@ -50,8 +56,11 @@ class Scale:
     student_images: int | None
     eval_images: int
     seeds: tuple[int, ...]
+    drop_path: float
+    stops: tuple[float, ...]
+    subset_images: int
     others: int
-    widths: tuple[int, ...]
+    shuffled: int
     ks: tuple[int, ...]
     student_lr: float
     checkpoints: tuple[float, ...]
@@ -64,20 +73,23 @@ class Scale:
 
 SIZES = {
     "smoke": Scale(
-        width=16, heads=2, depth=6, patch_size=8, registers=1, image_size=32, teacher_steps=4, teacher_batch=8,
-        drop_paths=(0.0, 0.4), student_steps=2, student_batch=4, student_images=16, eval_images=24, seeds=(0, 1),
-        others=2, widths=(16,), ks=(1, 2), student_lr=1e-3, checkpoints=(0.0, 1.0),
+        width=16, heads=2, depth=7, patch_size=8, registers=1, image_size=32, teacher_steps=4, teacher_batch=8,
+        drop_paths=(0.0, 0.4), student_steps=1, student_batch=4, student_images=8, eval_images=16, seeds=(0, 1),
+        drop_path=0.4, stops=(0.5, 1.0), subset_images=8, others=1, shuffled=1, ks=(1, 2, 3), student_lr=1e-3,
+        checkpoints=(0.0, 1.0),
     ),
     "laptop": Scale(
-        width=128, heads=4, depth=12, patch_size=8, registers=0, image_size=32, teacher_steps=1500, teacher_batch=96,
-        drop_paths=(0.0, 0.2, 0.4, 0.6), student_steps=120, student_batch=64, student_images=8192,
-        eval_images=2000, seeds=(0, 1, 2), others=10, widths=(64, 128), ks=(1, 2, 3, 4, 6, 8, 12), student_lr=1e-3,
+        width=64, heads=2, depth=12, patch_size=8, registers=0, image_size=32, teacher_steps=5000, teacher_batch=96,
+        drop_paths=tuple(i / 10 for i in range(10)), student_steps=200, student_batch=64, student_images=8192,
+        eval_images=2000, seeds=(0, 1, 2), drop_path=0.3, stops=tuple(i / 20 for i in range(1, 21)),
+        subset_images=1000, others=5, shuffled=3, ks=(1, 2, 3, 4, 6, 8, 12), student_lr=1e-3,
         checkpoints=(0.0, 0.03, 0.1, 0.3, 1.0),
     ),
     "paper": Scale(
         width=768, heads=12, depth=12, patch_size=14, registers=4, image_size=224, teacher_steps=200_000,
         teacher_batch=512, drop_paths=tuple(i / 10 for i in range(10)), student_steps=312_500, student_batch=64,
-        student_images=None, eval_images=10_000, seeds=(0, 1, 2), others=10, widths=(384, 768),
+        student_images=None, eval_images=10_000, seeds=(0, 1, 2), drop_path=0.3,
+        stops=tuple(i / 20 for i in range(1, 21)), subset_images=10_000, others=10, shuffled=3,
         ks=tuple(range(1, 13)), student_lr=1e-4, checkpoints=(0.0, 0.001, 0.01, 0.03, 0.1, 0.3, 1.0),
     ),
 }  # fmt: skip

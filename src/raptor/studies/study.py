@@ -100,7 +100,8 @@ def study(
     Parameters
     ----------
     name
-        `stochastic-depth`, `partitions`, `emergence`, `ablation`, `k-curve`, `gallery`, or one that you registered.
+        `stochastic-depth`, `partitions`, `emergence`, `controls`, `overfitting`, `ablation`, `k-curve`, `gallery`, or
+        one that you registered.
     options
         Images and size of the study, and whether to continue one.
     out
@@ -115,9 +116,21 @@ def study(
 
 
 def run_study(
-    name: str, options: StudyOptions, loading: LoadOptions, run_options: RunOptions
+    name: str,
+    options: StudyOptions,
+    loading: LoadOptions,
+    run_options: RunOptions,
+    announce: Callable[[str], None] | None = None,
 ) -> Record[StudyResult[Any]]:
-    """Run a study in `run_options.out`; return its record. The parameters are those of `study`."""
+    """Run a study in `run_options.out`; return its record.
+
+    Parameters
+    ----------
+    name, options, loading, run_options
+        As in `study`.
+    announce
+        Called with a line when a job starts or fails; by default it is printed.
+    """
     chosen, out = find_study(name), run_options.out
     scale = scale_of(options, run_options)
     if out is None:
@@ -135,7 +148,7 @@ def run_study(
         held_out = setting.held_out()
         check_classes(setting.train(1), held_out, "report", whole=False)
         jobs = chosen.jobs(setting)
-        done = run_jobs(jobs, setting.root, run_options.announce)
+        done = run_jobs(jobs, setting.root, announce or run_options.announce)
         discard(setting.states)
         summary = chosen.summarise(setting, done)
         result = StudyResult(

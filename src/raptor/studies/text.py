@@ -11,12 +11,13 @@ from raptor.render.registry import page_sentences, page_table
 from raptor.render.tables import HELD, Part, Table, file_lines
 from raptor.runtime.rundir import Record
 from raptor.studies.cost import StudyPlan
+from raptor.studies.every import AllStudies
 from raptor.studies.study import StudyResult
 
 
-def show_study(record: Record[StudyResult[Any]] | Record[StudyPlan]) -> Iterator[Part]:
-    """Yield the summary, the claim and failed jobs; of a plan, its cost."""
-    if isinstance(record.result, StudyPlan):
+def show_study(record: Record[StudyResult[Any]] | Record[AllStudies] | Record[StudyPlan]) -> Iterator[Part]:
+    """Yield the summary, the claim and failed jobs; of all studies their claims; of a plan, its cost."""
+    if isinstance(record.result, (StudyPlan, AllStudies)):
         yield from notebook(record.result)
         return
     yield from _parts(record.result, f", n = {record.images:,} held-out images")
@@ -39,10 +40,21 @@ def _plan(result: StudyPlan) -> Iterator[Part]:
     rows = (
         ("trains", f"{result.teachers} teachers, {result.students} students"),
         ("FLOPs", f"{result.flops:.3g}"),
-        ("time", f"{result.seconds / 3600:,.1f} hours on {result.device}"),
+        ("time", f"{result.seconds / 3600:,.1f} hours on {result.device}, as busy as it is now"),
+        ("core-hours", f"{result.core_seconds / 3600:,.1f}"),
         ("disk", f"{result.disk / 1e9:,.2f} GB of states while it runs"),
     )
     yield Table(f"{result.study} ({result.size}) on {result.data}", (), rows)
+
+
+@notebook.register
+def _all(result: AllStudies) -> Iterator[Part]:
+    columns = ("study", "claim", "result", "evidence")
+    rows = tuple((one.study, one.claim.text, HELD[one.claim.held], one.claim.evidence) for one in result.studies)
+    yield Table(f"All studies ({result.size}) on {result.data}", columns, rows)
+    yield f"{result.finished} jobs took {result.job_hours:.2f} hours"
+    for name in result.failed:
+        yield f"failed: {name}"
 
 
 def _parts(result: StudyResult[Any], images: str = "") -> Iterator[Part]:

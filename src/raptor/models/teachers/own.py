@@ -24,7 +24,7 @@ def vit(model: nn.Module, image_size: Size | None) -> Parts:
     return Parts(
         family="raptor-vit",
         embed=model.embed,
-        blocks=model.blocks,
+        blocks=model.blocks if config.tied is None else nn.ModuleList(model.blocks[at] for at in model.block_of),
         norm=model.norm,
         layout=model.layout,
         width=model.width,

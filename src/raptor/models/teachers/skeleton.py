@@ -143,7 +143,9 @@ def _of_timm(module: Any) -> Description:
 
 
 _OF: dict[str, Callable[[Any], Description]] = {
-    "raptor": lambda module: {"config": asdict(module.config)},
+    "raptor": lambda module: {
+        "config": {name: value for name, value in asdict(module.config).items() if (name, value) != ("tied", None)}
+    },
     "transformers": lambda module: {"class": type(module).__name__, "config": module.config.to_dict()},
     "timm": _of_timm,
 }

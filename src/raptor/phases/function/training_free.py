@@ -65,6 +65,8 @@ def fit_surrogate(
         Can be measured, saved, and passed to `distill` as `start`.
     """
     phases = as_phases(phases).check_depth(teacher.depth)
+    if len(phases.lengths) != phases.k:
+        raise UnsupportedModelError(f"least squares needs contiguous phases such as 7-3-2, not the layer map {phases}")
     surrogate = build_surrogate(teacher, phases)
     images = tracked(as_image_set(images).unsharded(), f"fit {phases}", progress)
     for number, span in enumerate(phases.ranges):

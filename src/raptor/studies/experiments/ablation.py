@@ -8,101 +8,115 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from raptor.core.estimate import Estimate
 from raptor.distillation.recipes import Distillation, distillation_named
-from raptor.render.charts import Figure, chart_of
+from raptor.render.charts import Figure
+from raptor.studies.analysis import Hypothesis, mean_interval, written
+from raptor.studies.conditions import look_job, teacher_jobs
 from raptor.studies.jobs import Done, Job, Results
-from raptor.studies.models import distill_probed_student, distill_student, student_cache_key, student_cost, teacher_job
-from raptor.studies.phase_summary import PhaseSummary, summarise_phases
-from raptor.studies.registry import Claim, Study, Summary, mean, study
+from raptor.studies.models import (
+    distill_probed_student,
+    distill_student,
+    student_cache_key,
+    student_cost,
+    student_recipe,
+)
+from raptor.studies.phase_summary import PhaseSummary
+from raptor.studies.registry import Claim, Study, Summary, study
 from raptor.studies.setting import StudentResult, StudySetting
+from raptor.studies.teachers import STANDARD, teacher_name
 
-SUMMARY = "ablation/look"
+HYPOTHESIS = Hypothesis(
+    "each step of the recipe makes the surrogate more accurate", 0.01, "change of top-1 of the weakest step"
+)
 TUNED = "+ probe fine-tuning"
 ALL_STEPS = 1e9  # share of the steps over which teacher forcing falls: it does not fall
 
 
 @dataclass(frozen=True)
 class RecipeRow:
-    """Students of one recipe, over seeds.
+    """A student of one recipe.
 
     Parameters
     ----------
-    row, n
-        The recipe, and the number of seeds.
-    r2, r2_cls, recovered, train_seconds
-        Means over seeds: fidelity at the last layer, recovered accuracy, seconds of training.
-    r2_by_seed, r2_cls_by_seed, recovered_by_seed, train_seconds_by_seed
-        The same for each seed.
+    row, seed
+        The recipe, and the seed of the teacher and of the student.
+    top1, recovered
+        Accuracy of the student, and its ratio to the teacher's.
+    skill, r2, r2_cls, train_seconds
+        Fidelity at the last layer, and seconds of training.
     """
 
     row: str
-    n: int
+    seed: int
+    top1: float
+    recovered: float
+    skill: float
     r2: float
     r2_cls: float
-    recovered: float
     train_seconds: float
-    r2_by_seed: list[float]
-    r2_cls_by_seed: list[float]
-    recovered_by_seed: list[float]
-    train_seconds_by_seed: list[float]
 
 
-@study("ablation", "Each dot is a seed; rows are recipes.", "Table 2", wide=True)
+@study("ablation", "Each dot is a seed; rows are recipes with equal numbers of steps.", "Table 2", wide=True)
 class Ablation(Study[RecipeRow]):
     """The paper's recipe step by step, and our own variants."""
 
     def jobs(self, setting: StudySetting) -> Sequence[Job[Any]]:
-        """Return a teacher, its phases, and a student for each recipe and seed."""
-        teacher = teacher_job(setting)
-
-        def summarise(results: Results, out: Path) -> PhaseSummary:
-            return summarise_phases(setting, setting.teacher(teacher.name))
-
-        jobs: list[Job[Any]] = [teacher, Job(SUMMARY, setting.cache_key, PhaseSummary, summarise, (teacher.name,))]
+        """Return for each seed a teacher, its phases, and a student of each recipe."""
+        jobs: list[Job[Any]] = []
         for seed in setting.size.seeds:
+            jobs += [*teacher_jobs(setting, STANDARD, seed), look_job(setting, STANDARD, seed)]
             for number, (label, recipe) in enumerate(recipes(setting, seed).items()):
-                jobs.append(_student(setting, teacher.name, number, label, recipe, seed))
+                jobs.append(_student(setting, number, label, recipe, seed))
         return jobs
 
     def summarise(self, setting: StudySetting, done: Done) -> Summary[RecipeRow]:
-        """Return means over seeds by recipe, and whether each of the paper's steps adds something."""
-        labels, rows = list(recipes(setting, 0)), []
-        for number, label in enumerate(labels):
-            found = [done.results.find(_name(number, seed), StudentResult) for seed in setting.size.seeds]
-            own = [one for one in found if one is not None]
-            if own:
-                rows.append(_row(label, own))
-        # A probe changes what is read, not the trajectory: it is not a step towards fidelity.
-        paper = [row for row in rows if row.row == labels[0] or (row.row.startswith("+") and row.row != TUNED)]
-        steps = [(after.row, after.r2 - before.r2) for before, after in pairwise(paper)]
-        evidence = "change of R2 at the last layer: " + ", ".join(f"{label} {change:+.3f}" for label, change in steps)
-        held = None if len(paper) < 5 else all(change > 0 for _, change in steps)
-        return Summary(rows, Claim("each step of the recipe makes the surrogate closer", held, evidence))
+        """Return a row per recipe and seed, and whether each of the paper's steps adds accuracy."""
+        labels = list(recipes(setting, 0))
+        rows = [
+            _row(label, seed, found)
+            for number, label in enumerate(labels)
+            for seed in setting.size.seeds
+            if (found := done.results.find(_name(number, seed), StudentResult)) is not None
+        ]
+        steps = [label for label in labels if label == labels[0] or label.startswith("+")]
+        return Summary(rows, judge_steps(rows, steps))
 
     def draw(self, rows: list[RecipeRow]) -> Figure:
         """Draw each recipe as a row, with one dot per seed."""
-        import altair as alt
+        from raptor.studies.panels import R2, cells, strips
 
-        from raptor.render.charts import PALETTE
-        from raptor.studies.panels import PANEL, R2, cells
+        table = cells(rows)
+        columns = {"top1": "top-1", "recovered": "accuracy recovered", "skill": "skill", "r2": R2}
+        return Figure(strips(table, "row", columns).properties(title="What each part adds"), table)
 
-        panels = []
-        columns = {R2: "r2_by_seed", "R2 of cls": "r2_cls_by_seed", "accuracy recovered": "recovered_by_seed"}
-        for title, column in columns.items():
-            seeds = [{"row": row.row, "value": value} for row in rows for value in getattr(row, column)]
-            base = chart_of(seeds).mark_point(filled=True, opacity=0.7, color=PALETTE[4])
-            x = alt.X("value:Q", title=title, scale=alt.Scale(zero=False))
-            y = alt.Y("row:N", sort=[row.row for row in rows], title=None)
-            panels.append(base.encode(x=x, y=y).properties(width=PANEL, height=PANEL))
-        return Figure(alt.hconcat(*panels).properties(title="What each part adds"), cells(rows))
+
+def judge_steps(rows: list[RecipeRow], steps: list[str]) -> Claim:
+    """Return whether every step adds accuracy: the interval of each change is above 0.
+
+    A single step whose change is below the smallest effect of interest refutes it.
+    """
+    changes: dict[str, Estimate[float]] = {}
+    for before, after in pairwise(steps):
+        by_seed = [{row.seed: row.top1 for row in rows if row.row == label} for label in (before, after)]
+        shared = sorted(by_seed[0].keys() & by_seed[1].keys())
+        changes[after] = mean_interval([by_seed[1][seed] - by_seed[0][seed] for seed in shared])
+    refuting = [one for one in changes.values() if one.high < HYPOTHESIS.smallest]
+    unsure = [one for one in changes.values() if not one.low > 0]  # without an interval too
+    weakest = (refuting or unsure or sorted(changes.values(), key=lambda one: one.low))[0]
+    return HYPOTHESIS.judge(weakest, "; ".join(f"{label} {written(one)}" for label, one in changes.items()))
 
 
 def recipes(setting: StudySetting, seed: int) -> dict[str, Distillation]:
-    """Return the recipes by label: the paper's steps in their order, then variants of the last one, and our own."""
+    """Return the recipes by label: the paper's steps in their order, then variants of the last one, and our own.
+
+    All have the same number of steps in total: those without an end-to-end stage have a longer blockwise one.
+    """
     steps, batch = setting.size.student_steps, setting.size.student_batch
 
     whole = distillation_named("paper", steps, batch, seed, lr=setting.size.student_lr)
-    blockwise = replace(whole, end_to_end=replace(whole.end_to_end, steps=0))
+    longer = distillation_named("paper", 2 * steps, batch, seed, lr=setting.size.student_lr)
+    blockwise = replace(longer, end_to_end=replace(longer.end_to_end, steps=0))
     unweighted = replace(blockwise, last_weights=None)
     unscaled = replace(unweighted, block={**whole.block, "depth_scale": False})
     return {
@@ -116,8 +130,8 @@ def recipes(setting: StudySetting, seed: int) -> dict[str, Distillation]:
         "ratio 8/3": replace(whole, block={**whole.block, "mlp_ratio": 8 / 3}),
         "normalised loss": replace(whole, normalise=True),
         "teacher's blocks": replace(whole, kind="teacher", block={}),
-        "default": distillation_named("default", steps, batch, seed),
-        "default, untied": distillation_named("default", steps, batch, seed, untied=True),
+        "default": student_recipe(setting, seed),
+        "default, untied": replace(student_recipe(setting, seed), block={"untied": True}),
         "released": distillation_named("released", steps, batch, seed, lr=setting.size.student_lr),
     }
 
@@ -126,23 +140,20 @@ def _name(number: int, seed: int) -> str:
     return f"ablation/{number:02}-s{seed}"
 
 
-def _student(
-    setting: StudySetting, teacher: str, number: int, label: str, recipe: Distillation, seed: int
-) -> Job[StudentResult]:
+def _student(setting: StudySetting, number: int, label: str, recipe: Distillation, seed: int) -> Job[StudentResult]:
+    teacher, look = teacher_name(STANDARD, seed), look_job(setting, STANDARD, seed).name
+
     def work(results: Results, out: Path) -> StudentResult:
-        phases = results.of(SUMMARY, PhaseSummary).phases
+        phases = results.of(look, PhaseSummary).phases
         distil = distill_probed_student if label == TUNED else distill_student
         return distil(setting, setting.teacher(teacher), phases, recipe)
 
     cache_key = student_cache_key(setting, recipe, row=label)
-    return Job(_name(number, seed), cache_key, StudentResult, work, (teacher, SUMMARY), student_cost(setting))
+    return Job(_name(number, seed), cache_key, StudentResult, work, (teacher, look), student_cost(setting))
 
 
-def _row(label: str, students: list[StudentResult]) -> RecipeRow:
-    r2 = [one.last_r2() for one in students]
-    r2_cls = [one.last_r2("cls") for one in students]
-    recovered = [one.recovered.value for one in students]
-    seconds = [one.train_seconds for one in students]
+def _row(label: str, seed: int, one: StudentResult) -> RecipeRow:
     return RecipeRow(
-        label, len(students), mean(r2), mean(r2_cls), mean(recovered), mean(seconds), r2, r2_cls, recovered, seconds
-    )
+        label, seed, one.surrogate.value, one.recovered.value, one.last("skill"), one.last("r2"), one.last("r2", "cls"),
+        one.train_seconds,
+    )  # fmt: skip

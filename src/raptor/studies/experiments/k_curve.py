@@ -1,35 +1,30 @@
-"""How many blocks are useful? (Figure 5, with the k that the similarity suggests)"""
+"""How many blocks are enough? (Figure 5, with what similarity, function and fit suggest)"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from raptor.core.phases import Phases
-from raptor.core.serialize import Key
-from raptor.distillation.recipes import distillation_named
 from raptor.phases.find import find_phases
-from raptor.phases.options import PhasesOptions
+from raptor.phases.options import METHODS, PhasesOptions
 from raptor.render.charts import Figure
+from raptor.studies.analysis import Hypothesis, mean_interval, written
+from raptor.studies.conditions import teacher_jobs
 from raptor.studies.jobs import Done, Job, Results
-from raptor.studies.models import distill_student, student_cache_key, student_cost, teacher_job
-from raptor.studies.registry import Claim, Study, Summary, study
+from raptor.studies.models import distill_student, student_cache_key, student_cost, student_recipe
+from raptor.studies.registry import Study, Summary, study
 from raptor.studies.setting import StudentResult, StudySetting
+from raptor.studies.teachers import STANDARD, teacher_name
 
-USEFUL_GAIN = 0.01  # gain of R2 per block below which more blocks do not pay
-CLAIM = "few blocks are enough, and the similarity tells how many"
-
-
-@dataclass(frozen=True)
-class BlocksResult:
-    """A student with k blocks, and the k that the teacher's similarity suggests."""
-
-    student: Annotated[StudentResult, Key(inline=True)]
-    suggested_k: int
-    useful_k: int
+NEAR = 1.5  # blocks: nearer than that is at most one block away
+HYPOTHESIS = Hypothesis(
+    "similarity tells how many blocks are enough, to within one block",
+    0.0,
+    f"{NEAR} blocks less the distance of the elbow from the k that similarity suggests",
+)
 
 
 @dataclass(frozen=True)
@@ -38,63 +33,52 @@ class BlocksRow:
 
     Parameters
     ----------
-    width, k, phases
-        The teacher's width, and the student's number of blocks and partition.
-    r2, recovered, parameters
+    seed, k, phases
+        Seed of the teacher and of the student, and its number of blocks and partition.
+    skill, r2, recovered, parameters
         Fidelity at the last layer, the teacher's accuracy that is recovered, and parameters of the blocks.
-    suggested_k, useful_k
-        The k that the teacher's similarity suggests, and the k from which more blocks do not describe it better.
     """
 
-    width: int
+    seed: int
     k: int
     phases: Phases
+    skill: float
     r2: float
     recovered: float
     parameters: int
-    suggested_k: int
-    useful_k: int
 
 
-@study("k-curve", "Fidelity and recovered accuracy against the number of blocks.", "Figure 5")
+@study("k-curve", "Fidelity and recovered accuracy against the number of blocks; a line per teacher.", "Figure 5")
 class KCurve(Study[BlocksRow]):
-    """Fidelity and accuracy against the number of blocks, for teachers of several widths."""
+    """Fidelity and accuracy against the number of blocks."""
 
     def jobs(self, setting: StudySetting) -> Sequence[Job[Any]]:
-        """Return teachers of several widths, and students of each by number of blocks."""
+        """Return for each seed a teacher, the k that each method suggests, and students by number of blocks."""
         jobs: list[Job[Any]] = []
-        for width in setting.size.widths:
-            teacher = teacher_job(setting, width=width)
-            ks = [k for k in setting.size.ks if k <= setting.size.depth]
-            jobs += [teacher, *(_student(setting, teacher.name, width, k) for k in ks)]
+        for seed in setting.size.seeds:
+            jobs += [*teacher_jobs(setting, STANDARD, seed), _suggested(setting, seed)]
+            jobs += [_student(setting, seed, k) for k in _ks(setting)]
         return jobs
 
     def summarise(self, setting: StudySetting, done: Done) -> Summary[BlocksRow]:
-        """Return fidelity by number of blocks, and where more of them stop paying."""
+        """Return fidelity by number of blocks, and where the elbow is beside what each method suggests."""
         rows = [
-            _row(width, k, found)
-            for width in setting.size.widths
-            for k in setting.size.ks
-            if (found := done.results.find(_name(width, k), BlocksResult)) is not None
+            _row(seed, k, found)
+            for seed in setting.size.seeds
+            for k in _ks(setting)
+            if (found := done.results.find(_name(seed, f"k{k}"), StudentResult)) is not None
         ]
-        evidence, same = [], []
-        for width in setting.size.widths:
-            own = sorted((row for row in rows if row.width == width), key=lambda row: row.k)
-            if len(own) < 2:
-                continue
-            gains = enumerate(pairwise(own))
-            stop = next((n for n, (row, after) in gains if _gain(row, after) < USEFUL_GAIN), len(own) - 1)
-            # Not every number of blocks is tried: the useful k agrees if no k that was tried lies between.
-            below = own[stop - 1].k if stop else 0
-            above = own[stop + 1].k if stop + 1 < len(own) else setting.size.depth + 1
-            same.append(below < own[0].useful_k < above)
-            first, last = own[0], own[-1]
-            evidence.append(
-                f"width {width}: R2 {first.r2:.3f} with {first.k} to {last.r2:.3f} with {last.k}; a block more adds "
-                f"below {USEFUL_GAIN} from k = {own[stop].k} on (useful k: {first.useful_k}, suggested: "
-                f"{first.suggested_k})"
-            )
-        return Summary(rows, Claim(CLAIM, all(same) if same else None, "; ".join(evidence)))
+        elbows, suggested = {}, {}
+        for seed in setting.size.seeds:
+            own = {row.k: row.skill for row in rows if row.seed == seed}
+            by_method = done.results.find(_name(seed, "suggested"), dict)
+            if len(own) > 2 and by_method is not None:
+                elbows[seed], suggested[seed] = elbow(own), by_method
+        parts = [f"elbow of the skill at k = {written(mean_interval(list(elbows.values())), 1)}"]
+        for method in METHODS:
+            parts.append(f"{method} suggests {written(mean_interval([one[method] for one in suggested.values()]), 1)}")
+        distance = mean_interval([NEAR - abs(elbows[seed] - suggested[seed]["similarity"]) for seed in elbows])
+        return Summary(rows, HYPOTHESIS.judge(distance, "; ".join(parts)))
 
     def draw(self, rows: list[BlocksRow]) -> Figure:
         """Draw fidelity and accuracy by number of blocks."""
@@ -103,42 +87,64 @@ class KCurve(Study[BlocksRow]):
         from raptor.render.charts import PALETTE
         from raptor.studies.panels import R2, cells, points
 
-        widths, table = sorted({row.width for row in rows}), cells(rows)
-        colour = alt.Color("width:N", title="width", scale=alt.Scale(domain=widths, range=list(PALETTE[: len(widths)])))
+        seeds, table = sorted({row.seed for row in rows}), cells(rows)
+        colour = alt.Color("seed:N", title="seed", scale=alt.Scale(domain=seeds, range=list(PALETTE[: len(seeds)])))
         panels = [
             points(table, "k", name, "blocks k", title, color=colour).mark_line(point=True)
-            for name, title in (("r2", R2), ("recovered", "accuracy recovered"))
+            for name, title in (("skill", "skill"), ("r2", R2), ("recovered", "accuracy recovered"))
         ]
         return Figure(alt.hconcat(*panels).properties(title="How many blocks"), table)
 
 
-def _name(width: int, k: int) -> str:
-    return f"k-curve/w{width}-k{k}"
+def elbow(by_k: dict[int, float]) -> int:
+    """Return the k at which a curve is farthest above the straight line between its ends; the smallest of equals.
+
+    Parameters
+    ----------
+    by_k
+        Values by number of blocks, at least two.
+    """
+    first, last = min(by_k), max(by_k)
+    slope = (by_k[last] - by_k[first]) / (last - first)
+    return max(sorted(by_k), key=lambda k: by_k[k] - by_k[first] - slope * (k - first))
 
 
-def _student(setting: StudySetting, teacher: str, width: int, k: int) -> Job[BlocksResult]:
-    recipe = distillation_named("default", setting.size.student_steps, setting.size.student_batch, setting.size.seed)
+def _ks(setting: StudySetting) -> list[int]:
+    return [k for k in setting.size.ks if k <= setting.size.depth]
 
-    def work(results: Results, out: Path) -> BlocksResult:
+
+def _name(seed: int, label: str) -> str:
+    return f"k-curve/{label}-s{seed}"
+
+
+def _suggested(setting: StudySetting, seed: int) -> Job[dict[str, int]]:
+    """Return the job that finds the useful k by similarity, by function and by fit."""
+    teacher = teacher_name(STANDARD, seed)
+
+    def work(results: Results, out: Path) -> dict[str, int]:
+        flow, images = setting.teacher(teacher), setting.for_phases()
+        return {
+            method: find_phases(flow, images, options=PhasesOptions(by=method), progress=False).useful_k
+            for method in METHODS
+        }
+
+    cache_key = {**setting.cache_key, "seed": seed}
+    return Job(_name(seed, "suggested"), cache_key, dict[str, int], work, (teacher,))
+
+
+def _student(setting: StudySetting, seed: int, k: int) -> Job[StudentResult]:
+    recipe, teacher = student_recipe(setting, seed), teacher_name(STANDARD, seed)
+
+    def work(results: Results, out: Path) -> StudentResult:
         flow = setting.teacher(teacher)
-        # A block may be a single layer where many blocks are asked for, but that is no evidence of phases.
-        partition = find_phases(flow, setting.for_phases(), k=k, options=PhasesOptions(min_length=1), progress=False)
-        best = find_phases(flow, setting.for_phases(), progress=False)
-        student = distill_student(setting, flow, partition.phases, recipe)
-        return BlocksResult(student, best.suggested_k, best.useful_k)
+        # A block may be a single layer where many blocks are asked for.
+        found = find_phases(flow, setting.for_phases(), k=k, options=PhasesOptions(min_length=1), progress=False)
+        return distill_student(setting, flow, found.phases, recipe)
 
-    cache_key = student_cache_key(setting, recipe, width=width, k=k)
-    return Job(_name(width, k), cache_key, BlocksResult, work, (teacher,), student_cost(setting, width))
+    cache_key = student_cache_key(setting, recipe, k=k)
+    return Job(_name(seed, f"k{k}"), cache_key, StudentResult, work, (teacher,), student_cost(setting))
 
 
-def _row(width: int, k: int, found: BlocksResult) -> BlocksRow:
-    student = found.student
-    return BlocksRow(
-        width, k, student.phases, student.last_r2(), student.recovered.value, student.parameters, found.suggested_k,
-        found.useful_k,
-    )  # fmt: skip
-
-
-def _gain(row: BlocksRow, after: BlocksRow) -> float:
-    """Return the gain of R2 per additional block."""
-    return (after.r2 - row.r2) / (after.k - row.k)
+def _row(seed: int, k: int, one: StudentResult) -> BlocksRow:
+    values = one.last("skill"), one.last("r2"), one.recovered.value
+    return BlocksRow(seed, k, one.phases, *values, one.parameters)

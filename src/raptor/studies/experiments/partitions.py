@@ -1,151 +1,172 @@
-"""Do the found phases make better surrogates than other partitions? (Figure 3)"""
+"""Do the found phases make better surrogates than other assignments of layers to blocks? (Figure 3)"""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from raptor.core.phases import Phases
-from raptor.distillation.recipes import distillation_named
+from raptor.core.phases import Phases, shuffled_map
+from raptor.core.placements import placements
 from raptor.phases.find import find_phases
+from raptor.phases.options import FIT, PhasesOptions
 from raptor.render.charts import Figure
+from raptor.studies.analysis import Hypothesis, mean_interval, written
+from raptor.studies.conditions import teacher_jobs
 from raptor.studies.jobs import Done, Job, Results
-from raptor.studies.models import distill_student, student_cache_key, student_cost, teacher_job
-from raptor.studies.registry import Claim, Study, Summary, study
+from raptor.studies.models import distill_student, student_cache_key, student_cost, student_recipe
+from raptor.studies.phase_summary import K
+from raptor.studies.registry import Study, Summary, mean, study
 from raptor.studies.setting import StudentResult, StudySetting
+from raptor.studies.teachers import STANDARD, teacher_name
 
-KS = (2, 3, 4)
-FOUND = "partitions/found"
+SIMILARITY, EVEN, RANDOM, SHUFFLED = "similarity", "even", "random", "shuffled"
+HYPOTHESIS = Hypothesis(
+    "phases found by similarity make closer surrogates than random contiguous phases",
+    0.02,
+    "skill of the cut by similarity less the mean over random cuts of the same minimum length",
+)
 
 
 @dataclass(frozen=True)
 class PartitionRow:
-    """A student of one partition.
+    """A student of one assignment of layers to blocks.
 
     Parameters
     ----------
-    k, phases
-        The partition.
-    found
-        Whether it is the best partition by similarity.
     seed
-        The student's seed.
-    r2, recovered
+        Seed of the teacher, of the student and of random assignments.
+    by
+        `similarity`, `fit`, `even`, `random` (contiguous) or `shuffled` (not contiguous).
+    phases
+        The assignment.
+    skill, r2, recovered
         Fidelity at the last layer, and the teacher's accuracy that is recovered.
     """
 
-    k: int
-    phases: Phases
-    found: bool
     seed: int
+    by: str
+    phases: Phases
+    skill: float
     r2: float
     recovered: float
 
 
-@study("partitions", "Each dot is a student of one partition; the found phases are in colour.", "Figure 3")
+@study("partitions", "Each dot is a student of one assignment of layers to three blocks.", "Figure 3", wide=True)
 class Partitions(Study[PartitionRow]):
-    """The found phases against other contiguous partitions."""
+    """Cuts by similarity and by fit, the even split, random cuts, and shuffled assignments, for every teacher."""
 
     def jobs(self, setting: StudySetting) -> Sequence[Job[Any]]:
-        """Return a teacher, its phases, and a student of each partition."""
-        teacher = teacher_job(setting)
-
-        def find(results: Results, out: Path) -> dict[int, Phases]:
-            flow = setting.teacher(teacher.name)
-            return {k: find_phases(flow, setting.for_phases(), k=k, progress=False).phases for k in _ks(setting)}
-
-        jobs: list[Job[Any]] = [
-            teacher,
-            Job(FOUND, setting.cache_key, dict[int, Phases], find, (teacher.name,)),
-        ]
-        for k in _ks(setting):
-            jobs += [_student(setting, teacher.name, k, None, seed) for seed in setting.size.seeds]
-            partitions = other_partitions(setting.size.depth, k, setting.size.others)
-            jobs += [_student(setting, teacher.name, k, phases, setting.size.seed) for phases in partitions]
+        """Return for each seed a teacher, all assignments, and a student of each."""
+        jobs: list[Job[Any]] = []
+        for seed in setting.size.seeds:
+            jobs += [*teacher_jobs(setting, STANDARD, seed), _cuts(setting, seed)]
+            jobs += [_student(setting, seed, label) for label in _labels(setting)]
         return jobs
 
     def summarise(self, setting: StudySetting, done: Done) -> Summary[PartitionRow]:
-        """Return the last layer's R2 of every partition, and the rank of the found ones among them."""
-        rows = [
-            PartitionRow(one.phases.k, one.phases, "found" in name, one.seed, one.last_r2(), one.recovered.value)
-            for name in done.results
-            if name.startswith("partitions/") and name != FOUND
-            for one in [done.results.of(name, StudentResult)]
-        ]
-        evidence, beaten = [], []
-        for k in _ks(setting):
-            own = [row for row in rows if row.k == k and row.found]
-            best = {row.phases for row in own}
-            other = [row for row in rows if row.k == k and not row.found and row.phases not in best]
-            if own and other:
-                text, share = _compare(k, own, other)
-                evidence.append(text)
-                beaten.append(share)
-        held = None if not beaten else all(share > 0.5 for share in beaten)
-        claim = "found phases make closer surrogates than most other partitions"
-        return Summary(rows, Claim(claim, held, "; ".join(evidence)))
+        """Return a row per student, and how far found cuts are ahead of random ones, teacher by teacher."""
+        rows = []
+        for seed in setting.size.seeds:
+            for label in _labels(setting):
+                found = done.results.find(_name(seed, label), StudentResult)
+                if found is not None:
+                    by = label.rstrip("0123456789")
+                    values = found.last("skill"), found.last("r2"), found.recovered.value
+                    rows.append(PartitionRow(seed, by, found.phases, *values))
+        parts = []
+        for by in (SIMILARITY, FIT, EVEN, SHUFFLED):
+            ahead = {name: mean_interval(_ahead(rows, by, name)) for name in ("skill", "r2", "recovered")}
+            parts.append(f"{by} less random: " + ", ".join(f"{name} {written(one)}" for name, one in ahead.items()))
+        claim = HYPOTHESIS.judge(mean_interval(_ahead(rows, SIMILARITY, "skill")), "; ".join(parts))
+        return Summary(rows, claim)
 
     def draw(self, rows: list[PartitionRow]) -> Figure:
-        """Draw all partitions by k."""
-        import altair as alt
+        """Draw a dot per student by kind of assignment."""
+        from raptor.studies.panels import R2, cells, strips
 
-        from raptor.studies.panels import R2, cells, points
-
-        scale = alt.Scale(domain=[True, False], range=["#D55E00", "#999999"])
         table = cells(rows)
-        chart = points(table, "k", "r2", "blocks k", R2, color=alt.Color("found:N", title="found", scale=scale))
-        x = alt.X("k:O", title="blocks k", axis=alt.Axis(labelAngle=0))
-        return Figure(chart.encode(x=x).properties(title="Found phases and other partitions"), table)
+        columns = {"skill": "skill", "r2": R2, "recovered": "accuracy recovered"}
+        return Figure(strips(table, "by", columns).properties(title="Assignments of layers to blocks"), table)
 
 
-def _ks(setting: StudySetting) -> list[int]:
-    return [k for k in KS if 2 * k <= setting.size.depth]
+def random_cuts(found: Phases, n: int, seed: int, min_length: int = PhasesOptions.min_length) -> list[Phases]:
+    """Draw n different contiguous partitions uniformly, with the minimum length of found ones; never the found one.
+
+    Parameters
+    ----------
+    found
+        The found partition, whose depth and k they have.
+    n
+        Number of partitions; fewer where there are not as many.
+    seed
+        Seed of the draw.
+    min_length
+        Minimum number of layers in a phase.
+    """
+    every = [Phases(lengths) for lengths in placements(found.depth, found.k, min_length) if lengths != found.lengths]
+    return random.Random(seed).sample(every, min(n, len(every)))
 
 
-def other_partitions(depth: int, k: int, n: int) -> list[Phases]:
-    """Return all partitions for k = 2, and n distinct random ones for more; the found one may be among them."""
-    if k == 2:
-        return [Phases((first, depth - first)) for first in range(1, depth)]
-    drawn: dict[str, Phases] = {}
-    seed = 0
-    while len(drawn) < n:
-        phases = Phases.random(depth, k, seed)
-        drawn[str(phases)] = phases
-        seed += 1
-    return list(drawn.values())
+def shuffled_maps(found: Phases, n: int, seed: int) -> list[Phases]:
+    """Draw n different assignments that are not contiguous, with the block sizes of the found partition."""
+    drawn: dict[Phases, None] = {}
+    for number in range(100 * n):
+        if len(drawn) < n:
+            drawn[shuffled_map(found, 1000 * seed + number)] = None
+    return list(drawn)
 
 
-def _student(setting: StudySetting, teacher: str, k: int, phases: Phases | None, seed: int) -> Job[StudentResult]:
-    """Return the job of a student of a partition; without one, of the found phases."""
-    recipe = distillation_named("default", setting.size.student_steps, setting.size.student_batch, seed)
+def _labels(setting: StudySetting) -> list[str]:
+    numbered = [f"{RANDOM}{i}" for i in range(setting.size.others)] + [
+        f"{SHUFFLED}{i}" for i in range(setting.size.shuffled)
+    ]
+    return [SIMILARITY, FIT, EVEN, *numbered]
+
+
+def _cuts(setting: StudySetting, seed: int) -> Job[dict[str, Phases]]:
+    """Return the job that finds and draws all assignments for a teacher."""
+    size, teacher = setting.size, teacher_name(STANDARD, seed)
+
+    def work(results: Results, out: Path) -> dict[str, Phases]:
+        options = PhasesOptions(by=FIT)
+        agreed = find_phases(setting.teacher(teacher), setting.for_phases(), K, options, progress=False).agreement
+        found = agreed.similarity
+        assert found is not None
+        assert agreed.fit is not None
+        drawn = {
+            **{f"{RANDOM}{i}": one for i, one in enumerate(random_cuts(found, size.others, seed))},
+            **{f"{SHUFFLED}{i}": one for i, one in enumerate(shuffled_maps(found, size.shuffled, seed))},
+        }
+        return {SIMILARITY: found, FIT: agreed.fit, EVEN: Phases.even(size.depth, K), **drawn}
+
+    cache_key = {**setting.cache_key, "seed": seed, "others": size.others, "shuffled": size.shuffled}
+    return Job(_name(seed, "cuts"), cache_key, dict[str, Phases], work, (teacher,))
+
+
+def _name(seed: int, label: str) -> str:
+    return f"partitions/{label}-s{seed}"
+
+
+def _student(setting: StudySetting, seed: int, label: str) -> Job[StudentResult]:
+    recipe, teacher, cuts = student_recipe(setting, seed), teacher_name(STANDARD, seed), _name(seed, "cuts")
 
     def work(results: Results, out: Path) -> StudentResult:
-        partition = phases or results.of(FOUND, dict)[k]
-        return distill_student(setting, setting.teacher(teacher), partition, recipe)
+        return distill_student(setting, setting.teacher(teacher), results.of(cuts, dict)[label], recipe)
 
-    label = f"found-k{k}-s{seed}" if phases is None else str(phases)
-    cache_key = student_cache_key(setting, recipe, k=k)
-    return Job(f"partitions/{label}", cache_key, StudentResult, work, (teacher, FOUND), student_cost(setting))
+    cache_key = student_cache_key(setting, recipe, by=label)
+    return Job(_name(seed, label), cache_key, StudentResult, work, (teacher, cuts), student_cost(setting))
 
 
-def _compare(k: int, own: list[PartitionRow], other: list[PartitionRow]) -> tuple[str, float]:
-    """Return the numbers of the found partition against the others, and the share of the others that it beats."""
-    r2, recovered = _column(own, "r2"), _column(own, "recovered")
-    other_r2, other_recovered = _column(other, "r2"), _column(other, "recovered")
-    worse = int((other_r2 < r2.mean()).sum())
-    deviation = other_recovered.std(ddof=1) if len(other) > 1 else 0.0
-    text = (
-        f"k = {k}: R2 {r2.mean():.3f} (n = {len(own)} seeds, {r2.min():.3f} to {r2.max():.3f}), above {worse} of "
-        f"{len(other)} others (best {other_r2.max():.3f}, median {np.median(other_r2):.3f}), accuracy recovered "
-        f"{recovered.mean():.3f} against {other_recovered.mean():.3f} with a standard deviation of {deviation:.3f}"
-    )
-    return text, worse / len(other)
-
-
-def _column(rows: list[PartitionRow], name: str) -> NDArray[np.float64]:
-    return np.array([getattr(row, name) for row in rows], dtype=float)
+def _ahead(rows: list[PartitionRow], by: str, name: str) -> list[float]:
+    """Return for each teacher the mean over its assignments of a kind, less that over its random cuts."""
+    ahead = []
+    for seed in sorted({row.seed for row in rows}):
+        own, others = (
+            mean(float(getattr(row, name)) for row in rows if row.seed == seed and row.by == kind)
+            for kind in (by, RANDOM)
+        )
+        ahead.append(own - others)
+    return ahead

@@ -1,0 +1,47 @@
+"""Does the outcome tell networks that are recurrent by construction from random ones? (controls of all studies)"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from raptor.render.charts import Figure
+from raptor.studies.analysis import Hypothesis, difference_interval, mean_interval, written
+from raptor.studies.conditions import ConditionRow, column, condition_jobs, condition_rows, draw_conditions
+from raptor.studies.jobs import Done, Job
+from raptor.studies.registry import Study, Summary, study
+from raptor.studies.setting import StudySetting
+from raptor.studies.teachers import RANDOM, STANDARD, TIED, UNTRAINED
+
+HYPOTHESIS = Hypothesis(
+    "tied blocks reproduce networks that are tied by construction better than random networks",
+    0.05,
+    "excess of skill of tied teachers less that of random networks",
+)
+CONDITIONS = (TIED, STANDARD, UNTRAINED, RANDOM)
+FOUND = 0.05  # excess of skill from which a single network is called recurrent
+
+
+@study("controls", "Each dot is a network; the excess is its outcome.", None, wide=True)
+class Controls(Study[ConditionRow]):
+    """Teachers that are tied by construction, standard, untrained and random."""
+
+    def jobs(self, setting: StudySetting) -> Sequence[Job[Any]]:
+        """Return all conditions with all seeds."""
+        return condition_jobs(setting, CONDITIONS, setting.size.seeds)
+
+    def summarise(self, setting: StudySetting, done: Done) -> Summary[ConditionRow]:
+        """Return a row per network, and whether the positive control is told from the negative one."""
+        rows = condition_rows(done, CONDITIONS, setting.size.seeds)
+        excess = {name: column(rows, "excess", name) for name in CONDITIONS}
+        found = {name: sum(value >= FOUND for value in values) for name, values in excess.items()}
+        evidence = "; ".join(
+            f"{name}: excess {written(mean_interval(values))}, recurrent (at least {FOUND}) in {found[name]} of "
+            f"{len(values)} seeds"
+            for name, values in excess.items()
+        )
+        return Summary(rows, HYPOTHESIS.judge(difference_interval(excess[TIED], excess[RANDOM]), evidence))
+
+    def draw(self, rows: list[ConditionRow]) -> Figure:
+        """Draw the matrices and the outcome by condition."""
+        return draw_conditions(rows, "Controls")
