@@ -194,7 +194,7 @@ def test_the_plan_counts_what_would_be_trained(call, tmp_path):
 
 
 def test_the_laptop_size_fits_eight_core_hours():
-    """An image takes a teacher 1.73 ms with its loading and a student 1.8 ms, measured on one core of a busy machine."""
+    """An image takes a teacher 1.73 ms with its loading and a student 1.8 ms, on one core of a busy machine."""
     used = setting(**asdict(SIZES["laptop"]))
     costs = [job.cost for job in jobs_of(ALL, used) if job.cost is not None]
     seconds = sum(1.73e-3 * one.teacher_images + 1.8e-3 * one.student_images for one in costs)
