@@ -123,7 +123,7 @@ class RaptorModel(transformers.PreTrainedModel):
 
     def save_pretrained(self, save_directory: str | Path, *args: Any, **kwargs: Any) -> None:
         """Save the surrogate as in transformers, with what `AutoModel` needs where raptor is not installed."""
-        vars(self.config).pop("auto_map", None)
+        self.config.__dict__.pop("auto_map", None)
         if is_self_contained(self.config.teacher):
             self.config.auto_map = dict(AUTO_MAP)
         super().save_pretrained(save_directory, *args, **kwargs)
