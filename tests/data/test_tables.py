@@ -104,7 +104,7 @@ def test_what_is_no_data_at_all(tmp_path):
     with pytest.raises(DataError, match="not a readable parquet file"):
         raptor.load_images(tmp_path / "a.parquet", PLAIN)
     (tmp_path / "a.txt").write_text("x")
-    with pytest.raises(DataError, match="neither a folder of images nor a parquet file"):
+    with pytest.raises(DataError, match="neither a folder of images, nor parquet files, nor tar shards"):
         raptor.load_images(tmp_path / "a.txt", PLAIN)
     with pytest.raises(DataError, match=r"'some/dataset'.*network"):
         raptor.load_images("some/dataset", PLAIN)
