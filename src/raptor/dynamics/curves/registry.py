@@ -95,7 +95,7 @@ def _drawing(name: str) -> Callable[..., Figure | None]:
     """Return the function that draws a curve."""
 
     def draw(result: Any, model: str) -> Figure | None:
-        from raptor.dynamics.overlay import overlaid
+        from raptor.dynamics.curves.overlay import overlaid
         from raptor.render.layer_charts import AXES, by_layer
 
         if name not in result.curves:

@@ -7,8 +7,8 @@ from functools import partial
 import altair as alt
 
 from raptor.core.estimate import LayerEstimates
+from raptor.dynamics.curves.overlay import overlaid_by
 from raptor.dynamics.curves.registry import CURVES
-from raptor.dynamics.overlay import overlaid_by
 from raptor.dynamics.result import DynamicsResult, ModelDynamics
 from raptor.render.charts import HEIGHT, PALETTE, WIDTH, Figure, chart_of
 from raptor.render.layer_charts import STATES, about, by_layer, curves, of_groups

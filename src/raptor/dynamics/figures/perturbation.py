@@ -5,7 +5,7 @@ from __future__ import annotations
 import altair as alt
 
 from raptor.core.estimate import LayerEstimates
-from raptor.dynamics.overlay import overlaid_by
+from raptor.dynamics.curves.overlay import overlaid_by
 from raptor.dynamics.perturbations.sensitivity import SHOWN
 from raptor.dynamics.result import DynamicsResult, ModelDynamics
 from raptor.render.charts import SEQUENTIAL, Figure, Row, chart_of

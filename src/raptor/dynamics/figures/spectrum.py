@@ -6,7 +6,7 @@ import math
 
 import altair as alt
 
-from raptor.dynamics.overlay import surrogates_of
+from raptor.dynamics.curves.overlay import surrogates_of
 from raptor.dynamics.result import DynamicsResult, ModelDynamics
 from raptor.render.charts import Figure, Row, chart_of
 from raptor.render.layer_charts import DASHES, SURROGATE, TEACHER, followed, following, of_groups

@@ -5,8 +5,8 @@ from __future__ import annotations
 import altair as alt
 
 from raptor.dynamics.curves.convergence import CONVERGED
+from raptor.dynamics.curves.overlay import overlaid
 from raptor.dynamics.curves.registry import CURVES
-from raptor.dynamics.overlay import overlaid
 from raptor.dynamics.result import DynamicsResult
 from raptor.render.charts import PALETTE, Figure, Row, chart_of
 from raptor.render.layer_charts import by_layer

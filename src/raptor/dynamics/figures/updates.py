@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import altair as alt
 
+from raptor.dynamics.curves.overlay import overlaid
 from raptor.dynamics.curves.registry import CURVES
-from raptor.dynamics.overlay import overlaid
 from raptor.dynamics.result import DynamicsResult
 from raptor.render.charts import Figure
 from raptor.render.layer_charts import STEPS, TEACHER, about, by_layer, curves, of_groups
