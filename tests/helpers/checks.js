@@ -10,8 +10,8 @@ const checks = {
   return box.left < -1 || box.right > innerWidth + 1 || one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).display !== 'inline';
 }).map((one) => one.tagName + ': ' + one.textContent.slice(0, 60)),
   overlapping: () => { const found = [];
-  for (const svg of document.querySelectorAll('.canvas svg')) {
-    const boxes = [...svg.querySelectorAll('text')].filter((one) => one.textContent.trim() && getComputedStyle(one).opacity !== '0' && one.getBoundingClientRect().width)
+  for (const svg of document.querySelectorAll('.canvas svg, #controls, .tile, .ladder, .film-controls, figcaption')) {
+    const boxes = [...svg.querySelectorAll('text, legend, label, .note, output, .tile > p, summary > *, figcaption > p')].filter((one) => one.textContent.trim() && getComputedStyle(one).opacity !== '0' && one.getBoundingClientRect().width)
       .map((one) => [one.textContent, one.getBoundingClientRect()]);
     for (let i = 0; i < boxes.length; i++) for (let j = i + 1; j < boxes.length; j++) {
       const [a, b] = [boxes[i][1], boxes[j][1]];

@@ -15,7 +15,7 @@ from raptor.core.serialize import to_plain
 from raptor.models.checkpoints import save_vit
 from raptor.models.vit import ViT, ViTConfig
 from raptor.phases.comparison import AnyPhasesResult, PhasesComparison
-from raptor.phases.figures.linked import depth
+from raptor.phases.figures.linked import phases_by_k
 from raptor.phases.result import PhasesResult
 from raptor.runtime.rundir import Record
 
@@ -171,7 +171,7 @@ def test_mistakes_are_one_line_and_exit_2(call, model, tmp_path):
 def test_a_matrix_has_a_figure_of_depth_without_certainty(call):
     _, out, _ = call("phases", "--matrix", MATRIX, "--distance", "--json")
     result = from_plain(Record[AnyPhasesResult], json.loads(out)).result
-    drawn = json.dumps(depth(result, "").chart.to_dict())
+    drawn = json.dumps(phases_by_k(result, "").chart.to_dict())
     assert "too few images to resample" in drawn
     assert "boundary:N" not in drawn
 

@@ -12,6 +12,7 @@ from browser import CHROMIUM, opened
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: apt-get install chromium")
 CHECKS = Path(__file__).parent.parent / "helpers" / "checks.js"
+LAYOUTS = [(360, "dark"), (390, "light"), (800, "dark"), (1100, "light"), (1440, "dark"), (2560, "light")]
 CONTROLS = "a[href], button, input, summary, canvas, .scroll"
 
 
@@ -30,7 +31,7 @@ def page_file(demo_run):
     [
         (1440, "light"),
         *(pytest.param(width, scheme, marks=pytest.mark.long)
-          for width, scheme in [(360, "dark"), (390, "light"), (900, "light"), (1440, "dark"), (2560, "light")]),
+          for width, scheme in LAYOUTS),
     ],
 )  # fmt: skip
 def test_everything_fits_and_can_be_read(page_file, width, scheme):

@@ -91,6 +91,7 @@ def curves(
     width: int = WIDTH,
     height: int = HEIGHT,
     log: bool = False,
+    ruler: bool = True,
 ) -> alt.LayerChart:
     """Draw lines with bands.
 
@@ -110,10 +111,13 @@ def curves(
         Size in pixels.
     log
         Whether the y axis is logarithmic.
+    ruler
+        Whether the x axis is the depth of the model, which has the page's ruler.
     """
     shift = 0.5 if x == STEPS else 0.0
-    base = following(chart_of(rows), rows).transform_calculate(depth=f"datum.layer + {shift}")
-    at = alt.X("depth:Q", title=x, axis=alt.Axis(tickMinStep=1, format="d"), scale=alt.Scale(nice=False, padding=8))
+    field = "depth" if ruler else "after"
+    base = following(chart_of(rows), rows).transform_calculate(**{field: f"datum.layer + {shift}"})
+    at = alt.X(f"{field}:Q", title=x, axis=alt.Axis(tickMinStep=1, format="d"), scale=alt.Scale(nice=False, padding=8))
     numbers = [alt.Tooltip(f"{name}:Q", format=".4f") for name in ("value", "low", "high")]
     roles = any("role" in row for row in rows)
     dash = alt.StrokeDash(
@@ -156,10 +160,11 @@ def by_layer(
     cuts: Sequence[float] = (),
     levels: Sequence[dict[str, Any]] = (),
     rows: list[Row] | None = None,
+    ruler: bool = True,
 ) -> Figure:
     """Draw a measure for all token groups; parameters are those of `curves`, and the rows of surrogates, if any."""
     rows = rows_of(values) if rows is None else rows
-    chart = curves(rows, x, y, of_groups(list(values.mean)), cuts, levels)
+    chart = curves(rows, x, y, of_groups(list(values.mean)), cuts, levels, ruler=ruler)
     return Figure(chart.properties(title=alt.Title(title, subtitle=about(values.n, values.seed))), rows)
 
 

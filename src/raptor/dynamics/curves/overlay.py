@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from raptor.core.estimate import LayerEstimates
-from raptor.render.layer_charts import rows_of_roles
 
 if TYPE_CHECKING:
     from raptor.dynamics.result import DynamicsResult, ModelDynamics
@@ -40,6 +39,8 @@ def overlaid_by(
     result: DynamicsResult, get: Callable[[ModelDynamics], LayerEstimates | None], **more: Any
 ) -> list[Row]:
     """Return the rows of any measure by layer; `get` reads it from the dynamics of one model."""
+    from raptor.render.layer_charts import rows_of_roles  # which imports altair: measuring needs no charts
+
     own = get(result)
     others = {k: values for k, model in surrogates_of(result).items() if (values := get(model)) is not None}
     return [] if own is None else rows_of_roles(own, others, **more)

@@ -116,4 +116,4 @@ def beyond(result: DynamicsResult, name: str) -> Figure | None:
     if result.beyond is None:
         return None
     title, label = f"Beyond the last layer: {name}", CURVES["speed"].label
-    return by_layer(result.beyond.speed, title, label, "layers after the last", levels=[{"value": 0}])
+    return by_layer(result.beyond.speed, title, label, "layers after the last", levels=[{"value": 0}], ruler=False)
