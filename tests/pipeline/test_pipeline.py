@@ -58,7 +58,7 @@ def test_other_options_are_refused_and_mistakes_are_one_line(call, demo_run, tmp
             ("run", "scenes", "--preset", "quick", *OPTIONS, "--seed", 1, "--out", demo_run),
             "started with seed = 0, not 1",
         ),
-        (("run", "scenes", "--preset", "huge", "--out", tmp_path / "a"), "quick, standard, full"),
+        (("run", "scenes", "--preset", "huge", "--out", tmp_path / "a"), "quick, standard, measure, full"),
         (("run", "scenes", "--preset", "quick"), "needs --out"),
         (("run", "nowhere/nothing", "--data", flat, "--out", tmp_path / "b"), "nowhere/nothing"),
         (("report", tmp_path / "none"), "no run directory"),

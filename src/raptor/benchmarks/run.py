@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from raptor import benchmarks
 from raptor.runtime.timing import Ratio
@@ -39,7 +39,8 @@ class BenchmarkRatio:
     @classmethod
     def of(cls, measured: Ratio) -> BenchmarkRatio:
         """Make the entry of a comparison."""
-        return cls(**vars(measured), ratio=measured.ratio, ok=measured.ok)
+        own = {field.name: getattr(measured, field.name) for field in fields(cls)}
+        return cls(**own)
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from raptor.runtime.verbs import SURROGATE, verb
 
 if TYPE_CHECKING:
     from raptor.core.batches import LoadedImageSet
+    from raptor.distillation.cost import PlanResult
     from raptor.distillation.export import ExportResult
-    from raptor.distillation.planning.cost import PlanResult
     from raptor.distillation.push import PushResult
     from raptor.distillation.result import DistillResult
     from raptor.models.teachers.teacher import Teacher
@@ -170,12 +170,12 @@ def _find_phases(
     return find_phases(teacher, images, k=k, seed=run_options.seed, progress=run_options.progress).phases
 
 
-@verb(SURROGATE, "distillation.planning.cost:PlanResult", name="plan", help={"images": None})
+@verb(SURROGATE, "distillation.cost:PlanResult", name="plan", help={"images": None})
 def plan_command(
     model: Model, weights: Weights = None, *, options: PlanOptions, run_options: RunOptions
 ) -> Record[PlanResult]:
     """Estimate the time, memory and disk space of a distillation, from a few timed training steps."""
-    from raptor.distillation.planning.cost import plan
+    from raptor.distillation.cost import plan
     from raptor.models.load import load_model
 
     options = replace(options, batch_size=run_options.batch)

@@ -1,1 +1,1 @@
-"""What a distillation costs, and what a budget would reach."""
+"""What a budget would reach."""
