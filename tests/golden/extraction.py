@@ -19,7 +19,7 @@ from comparer import compact, digest
 # Keys and columns whose values vary.
 VARYING = {
     "seconds", "core_seconds", "train_seconds", "step_seconds", "images_per_second", "runtime_ratio", "runtime_range",
-    "versions", "version", "machine", "transformers_version",
+    "runtime", "versions", "version", "machine", "transformers_version",
 }  # fmt: skip
 # Keys under which everything is text for a person. A string elsewhere is a value.
 TEXTS = {
@@ -31,6 +31,7 @@ BINARY = {".pt2", ".onnx", ".pt"}  # read by other tests: their bytes vary
 TIMES = [
     (re.compile(r"at \d[\d,.]*( images)?/s"), "at #/s"),
     (re.compile(r"runtime: [\d.]+"), "runtime: #"),
+    (re.compile(r"run time against the teacher: [\d.]+ \[[\d., ]+\]"), "run time against the teacher: #"),
     (re.compile(r"(│ [\w-]+ +│ )[\d.]+ +│ (done|there)"), r"\1# │ \2"),
     (re.compile(r"[\d.]+ hours"), "# hours"),
     (re.compile(r"seconds: `[\d.]+`"), "seconds: `#`"),

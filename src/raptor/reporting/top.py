@@ -87,6 +87,6 @@ def citation(subject: Subject, tiles: Sequence[ShownTile]) -> str:
     about = str(measured_on(subject).striptags())
     return (
         f"{subject.title} ({about}), measured with raptor {__version__}. {numbers}. Numbers in brackets are 95% "
-        f"intervals. Command: {' && '.join(commands)}. Method: Block-Recurrent Dynamics in Vision Transformers, "
-        "arXiv 2512.19941."
+        f"intervals, those of the run time its range. Command: {' && '.join(commands)}. Method: Block-Recurrent "
+        "Dynamics in Vision Transformers, arXiv 2512.19941."
     )
