@@ -42,8 +42,8 @@ def fidelity(result: FidelityResult, name: str) -> Figure | None:
 @figure_of_runs(
     "surrogates-fidelity", "surrogate",
     "R2: share of the variance of the teacher's tokens over images that a surrogate reproduces. Skill: 1 - error / "
-    "error of a model that leaves the embedding unchanged. 1 is perfect in all three. Dashed grey: R2 if the teacher's "
-    "tokens at the start of the phase take the place of the surrogate's. Robust R2 stands in place of R2 where a few "
+    "error of a model that leaves the embedding unchanged. 1 is perfect in all three. Dashed grey: R2 of tokens that "
+    "stay as the teacher's are at the start of the phase. Robust R2 stands in place of R2 where a few "
     "outlier tokens hold most of the variance. Values below -0.2 are drawn at -0.2.",
     order=10, title="How close are the surrogates to the teacher, layer by layer?", multiples=True,
 )  # fmt: skip

@@ -161,7 +161,7 @@ def nulls(result: FidelityResult, name: str | None = None) -> Table | None:
     title = (
         "Control: surrogates of networks without recurrence, with the same phases; values at the last layer. R2 of the "
         "last update: how well the surrogate predicts the last update from the teacher's tokens one layer before. "
-        f"n = {n:,} held-out images [95% interval]"
+        f"n = {n:,} held-out images for the short trainings [95% interval]"
     )
     return Table(title + before_now, columns, tuple(rows))
 

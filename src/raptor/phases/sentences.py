@@ -47,7 +47,7 @@ def partition_sentence(segmentation: Segmentation, bootstrap: Bootstrap | None, 
 def found_again(least: float) -> str:
     """Return how often resampled images give each boundary again, given the smallest share."""
     share = "all" if least == 1 else f"at least {math.floor(100 * least)}%"
-    return f"each boundary is found again in {share}"
+    return f"with this number of phases, each boundary is found again in {share}"
 
 
 def structure_sentence(structure: Structure, verdict: CandidateModel, k: int, layers: int, min_length: int) -> str:

@@ -65,7 +65,7 @@ def correction(result: DynamicsResult, name: str) -> Figure | None:
     "sensitivity",
     "dynamics",
     "Change of the last layer after a perturbation at an earlier layer, divided by the size epsilon of the "
-    "perturbation. Dashed: if every layer passed the perturbation on unchanged.",
+    "perturbation. Dotted: if every layer passed the perturbation on unchanged.",
     "Figure 8, right",
     wide=True,
     chapter="correct",

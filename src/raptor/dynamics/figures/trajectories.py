@@ -79,6 +79,7 @@ def _lines(rows: list[Row], scale: alt.Scale) -> alt.Chart:
     "convergence",
     "dynamics",
     "Cosine between a token at each layer and the same token at the last layer; 1 once its direction has converged. "
+    "For tokens that the classifier does not read, it is the layer before the last: their last update has no effect. "
     "The horizontal line is 0.9.",
     "Figure 6, right",
     order=10,

@@ -19,7 +19,8 @@ RANKS = ("stable_rank", "centred_stable_rank", "entropy_rank")
     "dynamics",
     "speed",
     "dynamics",
-    "Speed: the angle between the directions of a token at two consecutive layers. A peak is where tokens turn.",
+    "Speed: the angle between the directions of a token at two consecutive layers. A peak is where tokens turn. The "
+    "claim on cls leaves out the first step, at which cls is the same in all images.",
     "Figure 9",
     wide=True,
     chapter="reorient",
@@ -70,7 +71,7 @@ def ranks(result: DynamicsResult, name: str) -> Figure:
     "dynamics",
     "coherence",
     "dynamics",
-    "Coherence: the cosine between the update of a token and the mean update of its group in the same image. Dashed "
+    "Coherence: the cosine between the update of a token and the mean update of its group in the same image. Dotted "
     "lines: independent random updates.",
     "Figure 10",
     wide=True,
