@@ -75,6 +75,26 @@ def slide(page, layer):
     page.eval_on_selector("#layer", f"(one) => {{ one.value = {layer}; one.dispatchEvent(new Event('input')); }}")
 
 
+# Pixels between the ruler and the label of its layer on the axis, for the panels that label it.
+FROM_LABEL = """() => {
+  const centre = (one) => { const box = one.getBoundingClientRect(); return box.left + box.width / 2; };
+  return [...document.querySelectorAll(".chart")].flatMap((chart) => {
+    const line = chart.querySelector("svg.ruler .marked line.now");
+    const axis = [...chart.querySelectorAll("g[aria-label^='X-axis'] .role-axis-label text")];
+    const label = axis.find((one) => one.textContent === chart.dataset.layer);
+    return line && label ? [Math.abs(centre(line) - centre(label))] : [];
+  });
+}"""
+
+
+def test_the_ruler_stands_at_its_layer(page_file):
+    with opened(page_file) as page:
+        slide(page, 6)
+        away = page.evaluate(FROM_LABEL)
+        assert len(away) > 10
+        assert max(away) < 2
+
+
 def test_the_ruler_moves_every_figure_and_the_film(page_file):
     with opened(page_file) as page:
         slide(page, 3)

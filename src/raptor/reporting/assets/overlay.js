@@ -5,7 +5,8 @@ function place(chart) {
   const old = chart.place.querySelector("svg.ruler"), svg = chart.canvas.querySelector("svg");
   if (old) old.remove();
   if (!svg) return;
-  const { view } = chart, [left, top] = view.origin(), scale = view.scale("x"), matrix = chart.kind === "matrix";
+  const { view } = chart, padding = view.padding(), left = padding.left + view.origin()[0], top = padding.top + view.origin()[1];
+  const scale = view.scale("x"), matrix = chart.kind === "matrix";
   const box = svg.getBoundingClientRect(), outer = chart.place.getBoundingClientRect();
   const over = drawn("svg", { class: "ruler", "aria-hidden": "true", width: box.width, height: box.height, viewBox: `0 0 ${svg.getAttribute("width")} ${svg.getAttribute("height")}` });
   over.style.left = `${box.left - outer.left}px`; over.style.top = `${box.top - outer.top}px`;
@@ -25,7 +26,7 @@ function phases(chart) {
   const lengths = partitionOf(chart.model), { box, at, down } = chart;
   let before = 0;
   lengths.forEach((length, index) => {
-    const from = at(before + 0.5), to = at(before + length + 0.5), fill = phaseColour(index);
+    const from = Math.max(box.left, at(before + 0.5)), to = Math.min(box.right, at(before + length + 0.5)), fill = phaseColour(index);
     chart.phases.append(drawn("rect", { x: from, y: box.bottom - 5, width: Math.max(0, to - from), height: 5, fill }));
     if (down) chart.phases.append(drawn("rect", { x: box.left, y: down(before + 0.5), width: 5, height: Math.max(0, down(before + length + 0.5) - down(before + 0.5)), fill }));
     before += length;
