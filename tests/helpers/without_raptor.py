@@ -32,7 +32,7 @@ def main(folders: list[str]) -> None:
     transformers.utils.logging.disable_progress_bar()
     found = {}
     for folder in map(Path, folders):
-        wanted = torch.load(folder / "wanted.pt")
+        wanted = torch.load(folder / "wanted.pt", weights_only=True)
         model = transformers.AutoModel.from_pretrained(folder, trust_remote_code=True)
         processor = transformers.AutoImageProcessor.from_pretrained(folder)
         pixels = processor(Image.open(folder / "picture.png"), return_tensors="pt")["pixel_values"]

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from importlib import resources
-from typing import Any
 
 from jinja2 import Environment
 from markupsafe import Markup
 
 from raptor import __version__
 from raptor.render.charts import GROUP_COLOURS, PALETTE
-from raptor.reporting.collect import Subject
+from raptor.reporting.collect import Json, Subject
 from raptor.reporting.side_by_side import side_by_side, small_multiples
 from raptor.reporting.subject import SubjectPage
 from raptor.runtime.verbs import import_features
@@ -31,7 +30,7 @@ def render(subjects: Sequence[Subject]) -> str:
     import vl_convert
 
     import_features("command", "text", "figures")
-    data: dict[str, Any] = {
+    data: Json = {
         "phaseColours": PALETTE, "groupColours": GROUP_COLOURS, "models": {}, "figures": {}, "films": {},
     }  # fmt: skip
     shown = [SubjectPage(subject, f"m{index}", data).shown() for index, subject in enumerate(subjects)]

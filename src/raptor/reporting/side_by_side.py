@@ -8,6 +8,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from raptor.render.registry import FIGURES, TOGETHER
+from raptor.reporting.collect import Json
 from raptor.reporting.sections import PageFigure, PageTable
 
 
@@ -38,7 +39,7 @@ def _cell(value: Markup, ribbon: Sequence[int]) -> Markup:
     )
 
 
-def small_multiples(shown: Sequence[dict[str, Any]], data: dict[str, Any]) -> list[PageFigure]:
+def small_multiples(shown: Sequence[dict[str, Any]], data: Json) -> list[PageFigure]:
     """Return figures that several models have, with one panel per model; their panels are added to the data.
 
     Parameters

@@ -17,7 +17,7 @@ from raptor.render.charts import table as csv_of
 from raptor.render.panels import panels
 from raptor.render.registry import FIGURES, SENTENCES, TABLES, TOGETHER, FigureEntry, PageEntry, figures_of
 from raptor.render.tables import Table
-from raptor.reporting.collect import SavedFigure, SavedRun, Subject, is_own
+from raptor.reporting.collect import Json, SavedFigure, SavedRun, Subject, is_own
 from raptor.reporting.depth import depth_of
 from raptor.reporting.ladder import headline, ladder, lines, rung_line
 from raptor.reporting.provenance import provenance
@@ -41,7 +41,7 @@ class SubjectPage:
         What the page's script reads: the depth of models, and panels of figures and films by identifier.
     """
 
-    def __init__(self, subject: Subject, identity: str, data: dict[str, Any]):
+    def __init__(self, subject: Subject, identity: str, data: Json):
         self.subject, self.identity, self.data = subject, identity, data
         self.missing = subject.missing
         self.sections = {name: Section(name, title) for name, title in SECTIONS.items()}

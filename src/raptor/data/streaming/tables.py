@@ -23,6 +23,8 @@ OPEN = 8  # shards that a process reads at once
 BATCH = 16  # rows that are read at once
 BUFFER = 1000  # images within which training shuffles, and rows of a shard that are kept
 
+Row = dict[str, Any]  # values of a table by column
+
 
 @dataclass
 class Cursor:
@@ -38,11 +40,11 @@ class Cursor:
         Rows that went by.
     """
 
-    rows: Iterator[dict[str, Any]]
+    rows: Iterator[Row]
     place: int
-    kept: OrderedDict[int, dict[str, Any]] = field(default_factory=OrderedDict)
+    kept: OrderedDict[int, Row] = field(default_factory=OrderedDict)
 
-    def get(self, row: int, buffer: int) -> dict[str, Any]:
+    def get(self, row: int, buffer: int) -> Row:
         """Return a row at or after the oldest one that is kept."""
         while self.place <= row:
             self.kept[self.place] = next(self.rows)
@@ -113,7 +115,7 @@ class StreamRecords:
         shard = bisect.bisect_right(self.ends, index)
         return f"{self.files[shard]}[{index - (self.ends[shard - 1] if shard else 0)}]"
 
-    def _row(self, shard: int, row: int) -> dict[str, Any]:
+    def _row(self, shard: int, row: int) -> Row:
         if self.process != os.getpid():  # a worker must not move the files that its parent reads
             self.cursors, self.process = OrderedDict(), os.getpid()
         if shard not in self.cursors or not self.cursors[shard].has(row):
@@ -137,7 +139,7 @@ def _stream(file: str) -> Any:
         return datasets.load_dataset("parquet", data_files=[file], split="train", streaming=True, cache_dir=locks)
 
 
-def _rows(file: str, image: str, label: str | None, start: int) -> Iterator[dict[str, Any]]:
+def _rows(file: str, image: str, label: str | None, start: int) -> Iterator[Row]:
     """Yield the rows of a shard from `start` on, with undecoded images."""
     import datasets
 

@@ -31,7 +31,7 @@ class Controls(Study[ConditionRow]):
         return condition_jobs(setting, CONDITIONS, setting.size.seeds)
 
     def summarise(self, setting: StudySetting, done: Done) -> Summary[ConditionRow]:
-        """Return a row per network, and whether the positive control is told from the negative one."""
+        """Return a row per network, and whether the excess tells the positive from the negative control."""
         rows = condition_rows(done, CONDITIONS, setting.size.seeds)
         excess = {name: column(rows, "excess", name) for name in CONDITIONS}
         found = {name: sum(value >= FOUND for value in values) for name, values in excess.items()}
