@@ -15,12 +15,14 @@ import raptor.distillation.distill as distill_module
 from raptor.core.phases import Phases
 from raptor.data.load import load_images
 from raptor.distillation.distill import train_surrogate
+from raptor.distillation.options import DistillOptions
 from raptor.distillation.recipes import Distillation
 from raptor.errors import LayerError, OptionError, OutputError, PhaseError, ResumeError
 from raptor.models.surrogate import build_surrogate
 from raptor.models.vit import ViT, ViTConfig
 from raptor.training.accelerate import LaunchOptions
 from raptor.training.config import TrainConfig
+from vits import family
 
 
 def scenes(teacher):
@@ -143,3 +145,16 @@ def test_an_improvement_is_kept():
     found = train_surrogate(teacher, scenes(teacher), Phases((2, 2)), recipe).record["validation"]
     assert found["kept"] == "end"
     assert found["end"] < found["start"]
+
+
+def test_a_loss_on_classes_needs_a_classifier():
+    teacher = raptor.load_model(family("mae").build())
+    images = raptor.load_images("scenes", teacher, "train", 8, batch_size=4)
+    with pytest.raises(OptionError, match="needs a model with a classifier"):
+        raptor.distill(
+            teacher,
+            images,
+            Phases((teacher.depth,)),
+            DistillOptions(steps=1, batch_size=4, head_weight=0.1),
+            progress=False,
+        )

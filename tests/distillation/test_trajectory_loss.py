@@ -8,7 +8,7 @@ import torch
 import raptor
 from raptor.core.phases import Phases
 from raptor.core.tokens import TokenLayout
-from raptor.distillation.losses import TrajectoryLoss, measure_state_variance
+from raptor.distillation.losses import TrajectoryLoss, class_divergence, measure_state_variance
 from raptor.distillation.stage_losses import blockwise_loss, end_to_end_loss
 from raptor.errors import DataError, OptionError
 from raptor.models.complexity import count_parameters
@@ -50,6 +50,17 @@ def test_the_normalised_loss_is_one_minus_r2_and_blind_to_scale():
     torch.testing.assert_close(TrajectoryLoss()(predicted, truth, LAYOUT, variance), expected)
     larger = {"all": 900 * variance["all"]}
     torch.testing.assert_close(TrajectoryLoss()(30 * predicted, 30 * truth, LAYOUT, larger), expected)
+
+
+def test_the_divergence_of_classes_is_that_of_kullback_and_leibler():
+    predicted, truth = states(0)[:, 0], states(1)[:, 0]
+
+    def head(tokens):
+        return tokens[:, 0, :4]
+
+    p, q = (head(tokens).exp() / head(tokens).exp().sum(dim=1, keepdim=True) for tokens in (truth, predicted))
+    torch.testing.assert_close(class_divergence(head, predicted, truth), (p * (p / q).log()).sum() / 5)
+    assert float(class_divergence(head, truth, truth)) == pytest.approx(0, abs=1e-12)
 
 
 def test_wrong_weights_are_named():
@@ -238,3 +249,15 @@ def test_recomputing_gives_the_same_gradients_from_less_memory(teacher, truth, k
     for one, other in zip(*gradients, strict=True):
         assert torch.equal(one, other)
     assert kept[1] < kept[0] / 2
+
+
+def test_the_loss_on_classes_is_added_to_that_on_states_with_its_weight(teacher, truth):
+    raptor_, loss = build_raptor(teacher, PHASES, "teacher"), TrajectoryLoss()
+    states_alone = end_to_end_loss(raptor_, truth, teacher.layout, loss)
+    last = truth[:, 0]
+    for layer in range(teacher.depth):
+        last = raptor_.step(last, layer)
+    expected = states_alone + 0.3 * class_divergence(teacher.head, last, truth[:, -1])
+    found = end_to_end_loss(raptor_, truth, teacher.layout, loss, head=teacher.head, head_weight=0.3)
+    torch.testing.assert_close(found, expected)
+    assert torch.equal(end_to_end_loss(raptor_, truth, teacher.layout, loss, head=teacher.head), states_alone)

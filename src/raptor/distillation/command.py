@@ -125,6 +125,7 @@ def distill_command(
             train_seconds=seconds,
             images_per_second=images_seen / max(seconds, 1e-9),
             fidelity=replace(measured, phases=None),
+            head_weight=options.head_weight or None,
             losses=read_losses(run.out),
         )
         evaluated_on = f"{evaluated}:held-out" if eval_data is None else evaluated

@@ -27,7 +27,7 @@ from raptor.distillation.stage_losses import blockwise_loss, end_to_end_loss
 from raptor.distillation.targets import Targets
 from raptor.distillation.validation import Validation, split_off
 from raptor.distillation.windows import Window
-from raptor.errors import UnsupportedModelError
+from raptor.errors import OptionError, UnsupportedModelError
 from raptor.models.surrogate import Surrogate, build_surrogate
 from raptor.models.teachers.teacher import Teacher
 from raptor.models.weights import fingerprint
@@ -145,6 +145,8 @@ def train_surrogate(
         As in `distill`.
     """
     phases, launch = as_phases(phases), launch or LaunchOptions()
+    if recipe.head_weight and teacher.head is None:
+        raise OptionError("a loss on classes needs a model with a classifier; this one has none (leave it out)")
     variance, first = None, next(images.shuffled(0, VARIANCE_IMAGES, recipe.blockwise.seed)).pixels.to(teacher.device)
     recipe = adapted(recipe, teacher, first, len(images), cache is not None)
     surrogate = start or _start(teacher, images, phases, recipe)
@@ -233,7 +235,7 @@ def _stages(
     surrogate: Surrogate, chosen: Distillation, targets: Targets, variance: StateVariance | None
 ) -> list[tuple[str, Objective, TrainConfig, bool]]:
     """Return both stages: directory, objective, optimisation, and whether it is the blockwise stage."""
-    raptor, relative = surrogate.raptor, bool(chosen.relative)
+    raptor, relative, head = surrogate.raptor, bool(chosen.relative), targets.teacher.head
     last = raptor.phases.block_of(raptor.phases.depth)
     losses = [
         TrajectoryLoss(chosen.last_weights if block == last else None, relative) for block in range(raptor.phases.k)
@@ -248,6 +250,6 @@ def _stages(
 
     def stage_2(batch: Batch | States, step: int) -> tuple[Tensor, dict[str, Tensor]]:
         truth, layout = targets.augmented(batch, all_patches=step >= windowed)
-        return end_to_end_loss(raptor, truth, layout, end_to_end, variance), {}
+        return end_to_end_loss(raptor, truth, layout, end_to_end, variance, head, chosen.head_weight), {}
 
     return [(STAGES[0], stage_1, chosen.blockwise, True), (STAGES[1], stage_2, chosen.end_to_end, False)]

@@ -1,4 +1,4 @@
-"""Losses: squared error of predicted states by layer."""
+"""Losses: squared error of predicted states by layer, and the divergence of predicted classes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import mse_loss
+from torch.nn.functional import kl_div, log_softmax, mse_loss
 
 from raptor.core.batches import ImageSource, pixels_of
-from raptor.core.flow import DepthFlow, layers_of
+from raptor.core.flow import DepthFlow, Head, layers_of
 from raptor.core.tokens import GROUPS, TokenLayout
 from raptor.errors import DataError, OptionError
 from raptor.runtime.device import doubled
@@ -91,6 +91,23 @@ def _relative_errors(predicted: States | list[Tensor], truth: States) -> Float[T
         for i, state in enumerate(states)
     ]
     return torch.stack(errors)
+
+
+def class_divergence(
+    head: Head, predicted: Float[Tensor, "batch tokens width"], truth: Float[Tensor, "batch tokens width"]
+) -> Float[Tensor, ""]:
+    """Return the mean Kullback-Leibler divergence, in nats, of the surrogate's class probabilities from the teacher's.
+
+    Parameters
+    ----------
+    head
+        The teacher's classifier.
+    predicted, truth
+        States of surrogate and teacher at layer L.
+    """
+    with torch.no_grad():
+        wanted = log_softmax(head(truth), dim=-1)
+    return kl_div(log_softmax(head(predicted), dim=-1), wanted, reduction="batchmean", log_target=True)
 
 
 @torch.no_grad()

@@ -42,6 +42,9 @@ class DistillOptions:
     window
         Side of the window of patches that training sees, over the side of the image; 1 for all patches, None for the
         recipe's.
+    head_weight
+        Weight of a loss on the classes that the teacher's classifier predicts, in stage 2. With 0, the surrogate learns
+        the teacher's states alone, as in the paper.
     untied
         Control experiment: apply each block once, which gives a network of k layers.
     precision
@@ -91,6 +94,11 @@ class DistillOptions:
         Option("Side of the random window of patches that training sees, as a share of the image's side. Smaller is "
                "faster; 1 trains on all patches. The recipe's by default.", min=0.01, max=1),
     ] = None  # fmt: skip
+    head_weight: Annotated[
+        float,
+        Option("Weight of an extra loss in stage 2: the divergence of the classes that the model's classifier predicts "
+               "from the surrogate's last layer. With 0, the surrogate learns tokens alone, as in the paper.", min=0),
+    ] = 0.0  # fmt: skip
     untied: Annotated[
         bool,
         Option(
@@ -129,7 +137,7 @@ class DistillOptions:
         config: dict[str, Any] = {
             "name": self.recipe, "steps": self.steps, "lr": self.lr, "muon_lr": self.muon_lr, "kind": self.kind,
         }  # fmt: skip
-        augmented = {"crop": self.crop, "window": self.window}
+        augmented = {"crop": self.crop, "window": self.window, "head_weight": self.head_weight or None}
         return {**config, **{name: value for name, value in augmented.items() if value is not None}, **self._block()}
 
     def launch_config(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Where the sources give numbers of steps, we take shares of `steps`, so that shor
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
@@ -52,6 +53,9 @@ class Distillation:
     fit_images
         Number of images on which the blocks are fitted by least squares before training (`fit_surrogate`); 0 for copies
         of the middle block of each phase; None to fit them before a short training.
+    head_weight
+        Weight of a loss on the classes that the teacher's classifier predicts from the last layer, in stage 2; 0 trains
+        on states alone.
     """
 
     blockwise: TrainConfig
@@ -69,6 +73,7 @@ class Distillation:
     whole_share: float = 0.0
     window_keeps: tuple[int, ...] | None = ()
     fit_images: int | None = 0
+    head_weight: float = 0.0
 
     def __post_init__(self) -> None:
         shares = [1.0 if share is None else share for share in (self.crop, self.window)]
@@ -77,6 +82,8 @@ class Distillation:
                 f"crop {self.crop} and window {self.window} are shares of an image above 0 and at most 1; whole_share "
                 f"{self.whole_share} is a share of the steps"
             )
+        if not 0 <= self.head_weight < math.inf:
+            raise OptionError(f"the weight of the loss on classes must be at least 0, not {self.head_weight}")
 
     def to_config(self) -> dict[str, Any]:
         """Return the hyper-parameters under the keys of checkpoints and model cards, which a resumed run compares."""
@@ -117,7 +124,7 @@ class Distillation:
 
 
 # Fields that have other names in checkpoints, model cards and studies.
-_LATER = ("relative", "crop", "window", "whole_share", "window_keeps", "fit_images")
+_LATER = ("relative", "crop", "window", "whole_share", "window_keeps", "fit_images", "head_weight")
 _KEYS = {"blockwise": "apart", "end_to_end": "joined", "end_to_end_weights": "joined_weights"}
 
 
@@ -219,6 +226,7 @@ def distillation_named(
     kind: str | None = None,
     crop: float | None = None,
     window: float | None = None,
+    head_weight: float = 0.0,
     **block: Any,
 ) -> Distillation:
     """Return a recipe by name.
@@ -236,6 +244,8 @@ def distillation_named(
         its share of it; 0 trains everything with AdamW.
     crop, window
         Random crops and windows of patches in place of the recipe's.
+    head_weight
+        As in `Distillation`.
     kind, **block
         Blocks in place of the recipe's, as in `build_raptor`; the recipe's options are kept where the kind is the same.
     """
@@ -254,4 +264,4 @@ def distillation_named(
         chosen, crop=chosen.crop if crop is None else crop, window=chosen.window if window is None else window
     )
     kept = chosen.block if kind in (None, chosen.kind) else {}
-    return replace(chosen, kind=kind or chosen.kind, block={**kept, **block})
+    return replace(chosen, kind=kind or chosen.kind, block={**kept, **block}, head_weight=head_weight)

@@ -53,6 +53,8 @@ class DistillResult(HtmlRepr):
         Number of training images, and how long both stages took.
     fidelity
         Measures on held-out images.
+    head_weight
+        Weight of the loss on the teacher's classes; None where the surrogate learned states alone.
     losses
         Loss by step; empty where nothing was written to disk. Not in result.json.
     """
@@ -64,6 +66,7 @@ class DistillResult(HtmlRepr):
     train_seconds: float
     images_per_second: float
     fidelity: FidelityResult
+    head_weight: float | None = key(None, omit_none=True)
     losses: tuple[LossPoint, ...] = key((), skip=True)
 
 

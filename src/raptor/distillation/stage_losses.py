@@ -5,8 +5,9 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor
 
+from raptor.core.flow import Head
 from raptor.core.tokens import TokenLayout
-from raptor.distillation.losses import States, StateVariance, TrajectoryLoss
+from raptor.distillation.losses import States, StateVariance, TrajectoryLoss, class_divergence
 from raptor.models.raptor import Raptor
 
 
@@ -55,7 +56,13 @@ def blockwise_loss(
 
 
 def end_to_end_loss(
-    raptor: Raptor, truth: States, layout: TokenLayout, loss: TrajectoryLoss, variance: StateVariance | None = None
+    raptor: Raptor,
+    truth: States,
+    layout: TokenLayout,
+    loss: TrajectoryLoss,
+    variance: StateVariance | None = None,
+    head: Head | None = None,
+    head_weight: float = 0.0,
 ) -> Tensor:
     """Return the loss of stage 2: blocks rolled out together from layer 0, averaged over layers.
 
@@ -65,9 +72,15 @@ def end_to_end_loss(
         As in `blockwise_loss`.
     loss
         Loss of all layers.
+    head, head_weight
+        The teacher's classifier, and the weight of the divergence of its class probabilities; 0 for states alone.
     """
     layers = range(1, raptor.phases.depth + 1)
-    return mean_over_layers(raptor, loss(roll(raptor, truth[:, 0], layers), truth[:, 1:], layout, variance), layers)
+    states = roll(raptor, truth[:, 0], layers)
+    of_states = mean_over_layers(raptor, loss(states, truth[:, 1:], layout, variance), layers)
+    if head is None or head_weight == 0:
+        return of_states
+    return of_states + head_weight * class_divergence(head, states[-1], truth[:, -1])
 
 
 def mean_over_layers(raptor: Raptor, by_layer: Float[Tensor, " layers"], layers: range) -> Tensor:

@@ -84,7 +84,10 @@ def _published(result: PushResult) -> str:
 
 def _training(result: DistillResult) -> str:
     steps = " + ".join(map(str, result.steps))
-    return f"recipe {result.recipe}, {steps} steps at {result.images_per_second:.0f} images/s"
+    classes = (
+        "" if result.head_weight is None else f", also trained on the teacher's classes (weight {result.head_weight:g})"
+    )
+    return f"recipe {result.recipe}{classes}, {steps} steps at {result.images_per_second:.0f} images/s"
 
 
 def _plan(result: PlanResult, title: str) -> Table:
