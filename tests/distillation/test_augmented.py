@@ -138,6 +138,21 @@ def test_the_relative_loss_is_the_error_over_the_norm_of_each_token():
     torch.testing.assert_close(loss(massive * predicted, massive * truth, layout), expected)
 
 
+def test_outliers_have_a_weight_of_their_own_at_the_layers_where_there_are_some():
+    layout = TokenLayout(n_cls=1, n_register=0, grid=(2, 3))
+    generator = torch.Generator().manual_seed(0)
+    truth = torch.nn.functional.normalize(torch.randn(4, 2, 7, 5, dtype=torch.float64, generator=generator), dim=-1)
+    truth[1:3, 1, 4] *= 6  # of two images at the second layer; 4.9 times the median is none
+    truth[0, 1, 2] *= 4.9
+    truth[:, :, 0] *= 50  # cls is no patch
+    predicted = truth + torch.randn(truth.shape, dtype=torch.float64, generator=generator)
+    error = (predicted - truth).norm(dim=-1).square() / truth.norm(dim=-1).square()  # images, layers, tokens
+    plain, found = (TrajectoryLoss(None, True, weight)(predicted, truth, layout) for weight in (0.0, 0.3))
+    torch.testing.assert_close(plain, error.mean(dim=(0, 2)))
+    assert found[0] == plain[0]
+    torch.testing.assert_close(found[1], 0.7 * plain[1] + 0.3 * error[1:3, 1, 4].mean())
+
+
 def recipe(**changes):
     stage = TrainConfig(steps=8, batch_size=32, lr=1e-3, warmup=2)
     return Distillation(

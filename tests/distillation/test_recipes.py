@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from raptor.distillation.options import DistillOptions
 from raptor.distillation.recipes import distillation_named
 from raptor.errors import OptionError
 from raptor.training.accelerate import LaunchOptions
@@ -37,6 +38,14 @@ def test_rates_can_be_changed_and_muon_left_out():
     assert slower.end_to_end.muon_lr / slower.blockwise.muon_lr == pytest.approx(
         ours.end_to_end.muon_lr / ours.blockwise.muon_lr
     )
+
+
+def test_stage_1_can_have_other_steps_with_the_same_share_of_warmup():
+    whole, shorter = (distillation_named("default", 2000, blockwise_steps=steps) for steps in (None, 1000))
+    assert (shorter.blockwise.steps, shorter.blockwise.warmup) == (1000, whole.blockwise.warmup // 2)
+    assert shorter.end_to_end == whole.end_to_end
+    assert distillation_named("default", 2000, blockwise_steps=0).blockwise.steps == 0
+    assert DistillOptions(steps=9, blockwise_steps=4).distillation().blockwise.steps == 4
 
 
 def test_options_of_blocks_go_with_their_kind():

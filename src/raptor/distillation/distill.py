@@ -172,7 +172,7 @@ def train_surrogate(
     assert recipe.window_keeps is not None
     assert recipe.relative is not None
     targets = Targets(teacher, recipe.crop, Window(teacher.layout, recipe.window, recipe.window_keeps))
-    loss = TrajectoryLoss(recipe.end_to_end_weights, recipe.relative)
+    loss = TrajectoryLoss(recipe.end_to_end_weights, recipe.relative, recipe.outlier_weight)
     validation = Validation(
         surrogate, recipe, held_out, source.sample(len(held_out)), targets.whole, loss, variance
     )  # fmt: skip
@@ -235,12 +235,11 @@ def _stages(
     surrogate: Surrogate, chosen: Distillation, targets: Targets, variance: StateVariance | None
 ) -> list[tuple[str, Objective, TrainConfig, bool]]:
     """Return both stages: directory, objective, optimisation, and whether it is the blockwise stage."""
-    raptor, relative, head = surrogate.raptor, bool(chosen.relative), targets.teacher.head
+    raptor, head = surrogate.raptor, targets.teacher.head
+    loss_of = partial(TrajectoryLoss, relative=bool(chosen.relative), outlier_weight=chosen.outlier_weight)
     last = raptor.phases.block_of(raptor.phases.depth)
-    losses = [
-        TrajectoryLoss(chosen.last_weights if block == last else None, relative) for block in range(raptor.phases.k)
-    ]
-    end_to_end = TrajectoryLoss(chosen.end_to_end_weights, relative)
+    losses = [loss_of(chosen.last_weights if block == last else None) for block in range(raptor.phases.k)]
+    end_to_end = loss_of(chosen.end_to_end_weights)
     windowed = round((1 - chosen.whole_share) * chosen.end_to_end.steps)  # steps of stage 2
 
     def stage_1(batch: Batch | States, step: int) -> tuple[Tensor, dict[str, Tensor]]:

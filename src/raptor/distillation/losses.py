@@ -14,6 +14,7 @@ from raptor.core.batches import ImageSource, pixels_of
 from raptor.core.flow import DepthFlow, Head, layers_of
 from raptor.core.tokens import GROUPS, TokenLayout
 from raptor.errors import DataError, OptionError
+from raptor.inspection.outliers import FACTOR
 from raptor.runtime.device import doubled
 
 States = Float[Tensor, "batch layers tokens width"]
@@ -33,10 +34,15 @@ class TrajectoryLoss:
     relative
         Whether the squared error of each token is divided by the token's own squared norm. Tokens with massive
         activations then count as much as others. The variance is not used.
+    outlier_weight
+        Share of a relative loss that is on patches with massive activations alone. They are few, and a massive
+        activation at a wrong token costs thousands of times what a missing one does: without a weight of their own, a
+        surrogate learns to have none.
     """
 
     weights: Mapping[str, float] | None = None
     relative: bool = False
+    outlier_weight: float = 0.0
 
     def __post_init__(self) -> None:
         unknown = set(self.weights or {}) - set(GROUPS)
@@ -58,8 +64,21 @@ class TrajectoryLoss:
         early layers count as much as late ones, whose norms may be thirty times as large. Predicted states may be a
         list of one tensor per layer.
         """
-        by_token = _relative_errors(predicted, truth) if self.relative else _errors(predicted, truth)
-        variance = None if self.relative else variance
+        if self.relative:
+            errors = _relative_errors(predicted, truth)  # layers, images, tokens
+            by_layer = self._weighted(errors.mean(dim=1), layout, None)
+            if not self.outlier_weight:
+                return by_layer
+            outliers = _outliers(truth, layout)
+            n = outliers.sum(dim=(1, 2))
+            of_outliers = (errors * outliers).sum(dim=(1, 2)) / n.clamp(min=1)
+            return torch.where(n > 0, torch.lerp(by_layer, of_outliers, self.outlier_weight), by_layer)
+        return self._weighted(_errors(predicted, truth), layout, variance)
+
+    def _weighted(
+        self, by_token: Float[Tensor, "layers tokens"], layout: TokenLayout, variance: StateVariance | None
+    ) -> Float[Tensor, " layers"]:
+        """Return the mean over tokens, by the weights of their groups."""
         if self.weights is None:
             return by_token.mean(dim=1) / (variance["all"] if variance else 1)
         present = {name: self.weights.get(name, 0.0) for name in layout.slices}
@@ -83,14 +102,23 @@ def _errors(predicted: States | list[Tensor], truth: States) -> Float[Tensor, "l
     return torch.stack(errors)
 
 
-def _relative_errors(predicted: States | list[Tensor], truth: States) -> Float[Tensor, "layers tokens"]:
-    """Return the squared error of each token over its squared norm, averaged over images."""
+def _relative_errors(predicted: States | list[Tensor], truth: States) -> Float[Tensor, "layers images tokens"]:
+    """Return the squared error of each token over its squared norm."""
     states = predicted.unbind(dim=1) if isinstance(predicted, Tensor) else predicted
     errors = [
-        ((state - truth[:, i]).square().sum(dim=-1) / truth[:, i].square().sum(dim=-1).clamp(min=1e-12)).mean(dim=0)
+        (state - truth[:, i]).square().sum(dim=-1) / truth[:, i].square().sum(dim=-1).clamp(min=1e-12)
         for i, state in enumerate(states)
     ]
     return torch.stack(errors)
+
+
+def _outliers(truth: States, layout: TokenLayout) -> Float[Tensor, "layers images tokens"]:
+    """Return 1 for patches whose norm is far above the median of their image's patches, 0 for all other tokens."""
+    norms = truth.norm(dim=-1).transpose(0, 1)
+    patches = norms[..., layout.slices["patch"]]
+    found = torch.zeros_like(norms)
+    found[..., layout.slices["patch"]] = (patches > FACTOR * patches.median(dim=-1, keepdim=True).values).to(norms)
+    return found
 
 
 def class_divergence(

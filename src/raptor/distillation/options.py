@@ -30,6 +30,8 @@ class DistillOptions:
         `default`, `paper` or `released`: the hyper-parameters that the other options change.
     steps
         Optimiser steps of each of the two stages.
+    blockwise_steps
+        Optimiser steps of stage 1 in place of `steps`; None for as many.
     lr, muon_lr
         Peak learning rates of AdamW and Muon in place of the recipe's. `muon_lr` is that of stage 1, and stage 2 keeps
         its share of it; 0 trains everything with AdamW.
@@ -69,6 +71,9 @@ class DistillOptions:
     steps: Annotated[
         int, Option("Training steps per stage. Stage 1 trains each block alone, stage 2 all blocks together.", min=1)
     ] = STEPS
+    blockwise_steps: Annotated[
+        int | None, Option("Training steps of stage 1 alone; 0 leaves it out. Default: --steps.", min=0)
+    ] = None
     lr: Annotated[float | None, Option("Peak learning rate of AdamW. Default: the recipe's.")] = None
     muon_lr: Annotated[
         float | None,
@@ -137,8 +142,11 @@ class DistillOptions:
         config: dict[str, Any] = {
             "name": self.recipe, "steps": self.steps, "lr": self.lr, "muon_lr": self.muon_lr, "kind": self.kind,
         }  # fmt: skip
-        augmented = {"crop": self.crop, "window": self.window, "head_weight": self.head_weight or None}
-        return {**config, **{name: value for name, value in augmented.items() if value is not None}, **self._block()}
+        later = {
+            "blockwise_steps": self.blockwise_steps, "crop": self.crop, "window": self.window,
+            "head_weight": self.head_weight or None,
+        }  # fmt: skip
+        return {**config, **{name: value for name, value in later.items() if value is not None}, **self._block()}
 
     def launch_config(self) -> dict[str, Any]:
         """Return what `config.json` has under `launch`; a resumed run compares it."""

@@ -41,6 +41,8 @@ class Distillation:
     relative
         Whether the squared error of each token is divided by its squared norm, in place of `normalise`; None where the
         teacher has massive activations.
+    outlier_weight
+        With `relative`, the share of the loss that is on patches with massive activations alone.
     crop
         Smallest share of an image that random crops show; 1 for no crops and no mirrored images; None for crops where
         training sees images repeatedly.
@@ -74,6 +76,7 @@ class Distillation:
     window_keeps: tuple[int, ...] | None = ()
     fit_images: int | None = 0
     head_weight: float = 0.0
+    outlier_weight: float = 0.1  # as much as the paper gives registers
 
     def __post_init__(self) -> None:
         shares = [1.0 if share is None else share for share in (self.crop, self.window)]
@@ -124,7 +127,7 @@ class Distillation:
 
 
 # Fields that have other names in checkpoints, model cards and studies.
-_LATER = ("relative", "crop", "window", "whole_share", "window_keeps", "fit_images", "head_weight")
+_LATER = ("relative", "crop", "window", "whole_share", "window_keeps", "fit_images", "head_weight", "outlier_weight")
 _KEYS = {"blockwise": "apart", "end_to_end": "joined", "end_to_end_weights": "joined_weights"}
 
 
@@ -227,6 +230,7 @@ def distillation_named(
     crop: float | None = None,
     window: float | None = None,
     head_weight: float = 0.0,
+    blockwise_steps: int | None = None,
     **block: Any,
 ) -> Distillation:
     """Return a recipe by name.
@@ -246,6 +250,8 @@ def distillation_named(
         Random crops and windows of patches in place of the recipe's.
     head_weight
         As in `Distillation`.
+    blockwise_steps
+        Steps of stage 1 in place of `steps`.
     kind, **block
         Blocks in place of the recipe's, as in `build_raptor`; the recipe's options are kept where the kind is the same.
     """
@@ -260,6 +266,9 @@ def distillation_named(
             blockwise=replace(chosen.blockwise, muon_lr=muon_lr or None),
             end_to_end=replace(chosen.end_to_end, muon_lr=second or None),
         )
+    if blockwise_steps is not None:
+        shorter = chosen.with_steps(blockwise_steps)
+        chosen = replace(chosen, blockwise=shorter.blockwise)
     chosen = replace(
         chosen, crop=chosen.crop if crop is None else crop, window=chosen.window if window is None else window
     )
