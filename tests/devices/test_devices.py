@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -15,10 +16,13 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 import raptor
+from raptor.errors import TrainingError
 from raptor.models.vit import ViT, ViTConfig
 from raptor.runtime.device import matmul_precision
 from raptor.runtime.prefetch import on_device, prefetched
+from raptor.training import loop
 from raptor.training.accelerate import LaunchOptions
+from raptor.training.config import TrainConfig
 
 CPU = torch.device("cpu")
 COMPILED = Path(__file__).parents[1] / "helpers" / "compiled.py"
@@ -65,17 +69,43 @@ def test_tensors_move_and_the_rest_stays():
     assert (moved.first.device.type, moved.name) == ("meta", "a")
 
 
-class Products(TorchFunctionMode):
-    """Records the precision of every attention."""
+class PretendedGPU(TorchFunctionMode):
+    """Records how tensors would move to a GPU; they stay where they are."""
 
     def __init__(self):
         super().__init__()
-        self.seen = []
+        self.calls = []
+
+    def __torch_function__(self, function, types, arguments=(), keywords=None):
+        if function is Tensor.pin_memory:
+            self.calls.append("pin")
+            return arguments[0].clone()
+        if function is Tensor.to and torch.device("cuda") in arguments:
+            self.calls.append(keywords)
+            return arguments[0]
+        return function(*arguments, **(keywords or {}))
+
+
+def test_tensors_reach_a_gpu_through_pinned_memory():
+    batch = Pair(torch.arange(3.0), "a")
+    with PretendedGPU() as gpu:
+        moved = on_device(batch, torch.device("cuda"))
+    assert gpu.calls == ["pin", {"non_blocking": True}]
+    assert torch.equal(moved.first, batch.first)
+
+
+class Products(TorchFunctionMode):
+    """Records the precision of every attention, and that of products of single precision while it runs."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen, self.matmul = [], set()
 
     def __torch_function__(self, function, types, arguments=(), keywords=None):
         result = function(*arguments, **(keywords or {}))
         if function is torch.nn.functional.scaled_dot_product_attention:
             self.seen.append(result.dtype)
+            self.matmul.add(torch.get_float32_matmul_precision())
         return result
 
 
@@ -108,12 +138,44 @@ def test_tf32_is_restored_and_changes_little():
     with matmul_precision(True):
         assert torch.get_float32_matmul_precision() == "high"
     assert torch.get_float32_matmul_precision() == before
-    torch.testing.assert_close(weights(trained(tf32=True)), weights(trained()), rtol=1e-2, atol=1e-3)
+    with Products() as used:
+        fast = weights(trained(tf32=True))
+    assert "high" in used.matmul
+    torch.testing.assert_close(fast, weights(trained()), rtol=1e-2, atol=1e-3)
     assert torch.get_float32_matmul_precision() == before
 
 
 def test_gradient_checkpointing_computes_the_same_weights():
-    torch.testing.assert_close(weights(trained(gradient_checkpointing=True)), weights(trained()))
+    with Products() as plain:
+        wanted = weights(trained())
+    with Products() as recomputed:
+        found = weights(trained(gradient_checkpointing=True))
+    torch.testing.assert_close(found, wanted)
+    # Every layer of the surrogate runs once more for its gradient: 4 layers, 2 steps, 2 stages.
+    assert len(recomputed.seen) == len(plain.seen) + 4 * 2 * 2
+
+
+def test_training_on_prefetched_batches_is_the_same_to_the_last_bit(monkeypatch):
+    wanted, threads = weights(trained()), threading.active_count()
+    used = []
+    monkeypatch.setattr(
+        loop, "prefetched", lambda source, device: used.append(device) or prefetched(source, device, always=True)
+    )
+    assert torch.equal(weights(trained()), wanted)
+    assert used == [CPU, CPU]  # both stages
+    assert threading.active_count() == threads
+
+
+def test_a_training_that_fails_stops_prefetching(monkeypatch):
+    before = threading.active_count()
+    monkeypatch.setattr(loop, "prefetched", lambda source, device: prefetched(source, device, always=True))
+    model = torch.nn.Linear(2, 1)
+    objective = lambda batch, step: (model(batch).sum() * float("nan"), {})  # noqa: E731
+    batches = lambda *_: itertools.repeat(torch.ones(1, 2))  # noqa: E731
+    with pytest.raises(TrainingError, match="the loss of step 0 is nan") as caught:
+        loop.fit(model, objective, batches, TrainConfig(2, 1))
+    assert caught.tb is not None  # the frame of the training is still there
+    assert threading.active_count() == before
 
 
 @pytest.mark.long

@@ -7,6 +7,7 @@ import logging
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from raptor.models.remote.files import processor_config
 from raptor.models.standalone import standalone
 from raptor.models.surrogate import build_surrogate
 from raptor.models.teachers.processors import from_processor
+from raptor.models.teachers.registry import parts_of
 from raptor.models.vit import ViT, ViTConfig
 from round_trip import scrambled
 from vits import DINO, FAMILIES, SMALL, _scrambled, family, pixels
@@ -120,6 +122,39 @@ def test_auto_model_needs_no_remote_code_where_raptor_is(tmp_path):
     (folder / "modeling_raptor.py").write_text("raise RuntimeError('code of a repository was run')")
     for model in (tf.AutoModel.from_pretrained(folder), load_model(folder).module):
         assert isinstance(model, raptor.RaptorModel)
+
+
+def test_loading_any_model_of_transformers_registers_surrogates(tmp_path):
+    """In a process of its own, where transformers is imported by the first model that is loaded."""
+    folder = saved(family("vit").build(), tmp_path / "model")
+    family("vit").build().save_pretrained(tmp_path / "vit")
+    script = (
+        "import sys, raptor; raptor.load_model(sys.argv[1]); from transformers import AutoModel; "
+        "print(type(AutoModel.from_pretrained(sys.argv[2])).__module__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, tmp_path / "vit", folder], capture_output=True, text=True, input=""
+    )
+    assert done.stdout.strip() == "raptor.models.pretrained", done.stderr
+
+
+class OwnViT(torch.nn.Module):
+    """A model of a user's own."""
+
+    def __init__(self):
+        super().__init__()
+        self.vit = ViT(OWN)
+
+
+def test_saving_a_surrogate_of_users_own_code_says_that_raptor_is_needed(tmp_path, caplog):
+    raptor.register_adapter(OwnViT, lambda model, size: replace(parts_of(model.vit, size), head=None))
+    surrogate = build_surrogate(load_model(OwnViT(), preprocessing=Preprocessing((16, 16), None)), Phases((2, 1)))
+    with caplog.at_level(logging.WARNING, "raptor"):
+        standalone(surrogate, "teacher").save_pretrained(tmp_path)
+    assert not (tmp_path / "modeling_raptor.py").exists()
+    assert [("a model of your own code" in text, "pip install raptor-vit" in text) for text in caplog.messages] == [
+        (True, True)
+    ]
 
 
 def test_what_was_loaded_and_saved_again_is_complete(tmp_path):
