@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -13,11 +14,12 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 
 import raptor
 from raptor.errors import TrainingError
-from raptor.models.vit import ViT, ViTConfig
+from raptor.models.vit import Block, ViT, ViTConfig
 from raptor.runtime.device import matmul_precision
 from raptor.runtime.prefetch import on_device, prefetched
 from raptor.training import loop
@@ -146,13 +148,16 @@ def test_tf32_is_restored_and_changes_little():
 
 
 def test_gradient_checkpointing_computes_the_same_weights():
-    with Products() as plain:
-        wanted = weights(trained())
-    with Products() as recomputed:
-        found = weights(trained(gradient_checkpointing=True))
-    torch.testing.assert_close(found, wanted)
+    found, calls = {}, {}
+    for used in (False, True):
+        seen = []
+        hook = register_module_forward_pre_hook(lambda module, _, seen=seen: seen.append(type(module)))
+        found[used] = weights(trained(gradient_checkpointing=used))
+        hook.remove()
+        calls[used] = seen.count(Block)
+    torch.testing.assert_close(found[True], found[False])
     # Every layer of the surrogate runs once more for its gradient: 4 layers, 2 steps, 2 stages.
-    assert len(recomputed.seen) == len(plain.seen) + 4 * 2 * 2
+    assert calls[True] == calls[False] + 4 * 2 * 2
 
 
 def test_training_on_prefetched_batches_is_the_same_to_the_last_bit(monkeypatch):
@@ -186,6 +191,17 @@ def test_compiled_training_and_saved_surrogates_compute_the_same():
     differences = json.loads(done.stdout)
     assert len(differences) == 12
     assert max(differences.values()) < 1e-4
+
+
+@pytest.mark.long
+def test_a_machine_without_a_compiler_is_one_line():
+    short = ("--phases", "5-7", "--steps", "1", "--batch-size", "2", "--eval-images", "2", "--device", "cpu", "--quiet")
+    done = subprocess.run(
+        [sys.executable, "-m", "raptor", "distill", "scenes", "--compile", *short],
+        capture_output=True, text=True, env={**os.environ, "CXX": "no-such-compiler"},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr[-3000:]
+    assert "leave out --compile" in done.stderr
 
 
 def test_the_options_are_in_the_configuration_only_where_they_are_set():

@@ -37,6 +37,7 @@ def test_the_card_is_what_the_hub_reads(run):
 def test_a_card_with_everything_is_valid(tmp_path, hub, monkeypatch):
     """By the client's own call, `ModelCard.validate`; the stand-in checks the rules of the hub's documentation."""
     monkeypatch.setattr(constants, "ENDPOINT", hub)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     scores = [Score("r2", "R2", 0.9), Score("accuracy", "top-1", 0.5, "image-classification")]
     text = front_matter(
         "Raptor 2-1", "transformers", "apache-2.0", "facebook/dinov2-base", ["ILSVRC/imagenet-1k:train"],
@@ -70,7 +71,8 @@ def test_every_kind_of_saved_surrogate_has_a_valid_card(run, tmp_path):
         (config.provenance, {"library": "timm"}, 2),
         ({**bare, "fidelity": undefined}, config.teacher, 0),
     ):
-        text = model_card(raptor.RaptorConfig(phases="2-1", teacher=teacher, provenance=provenance), "a/b")
+        saved = raptor.RaptorConfig(phases="2-1", teacher=teacher, provenance=provenance, num_hidden_layers=3)
+        text = model_card(saved, "a/b")
         assert problems(text) == []
         card = ModelCard(text, ignore_metadata_errors=False)
         assert len(card.data.eval_results or []) == n

@@ -214,7 +214,14 @@ def test_bad_input_is_one_line(data, tmp_path, call):
         raptor.load_images("scenes", PLAIN, stream=10)
     with pytest.raises(DataError, match="no dataset with this id can be streamed"):
         raptor.load_images("nobody/nothing", PLAIN, stream=10)
-    for arguments in (("--stream", "0"), ("--stream", "many"), ("--cache-images", tmp_path / "broken.tar")):
-        code, out, err = call("phases", "scenes", "--data", data["tar"], *arguments)
-        assert (code, out) == (2, "")
-        assert "Traceback" not in err
+    for source, arguments, text in (
+        (data["tar"], ("--stream", "0"), "--stream"),
+        (data["tar"], ("--stream", "many"), "--stream"),
+        (data["folder"], ("--stream", "10"), "--stream is for parquet files"),
+        ("scenes", ("--stream", "10"), "scenes are drawn"),
+        ("scenes", ("--cache-images", tmp_path / "cache"), "scenes are drawn"),
+        (data["tar"], ("--cache-images", tmp_path / "broken.tar"), "broken.tar"),
+        (tmp_path / "packed.tar", (), "not compressed"),
+    ):
+        code, out, err = call("phases", "scenes", "--data", source, *arguments)
+        assert (code, out, err.count("\n"), text in err) == (2, "", 1, True), err

@@ -67,4 +67,6 @@ def test_memory_is_flat_from_1000_to_20000_images(kind, tmp_path):
     found = json.loads(done.stdout)
     assert found["seen"] == 20_000
     thousand, all_of_them = found["peaks"]
-    assert all_of_them < thousand + 30 * 1024  # kilobytes; 20,000 images are 35 MB of pixels an epoch
+    print(kind, "peaks after 1,000 and 20,000 images:", thousand // 1024, all_of_them // 1024, "MiB")
+    # 19,000 more images are 125 MiB of decoded pixels; what may grow is the index of the shards.
+    assert all_of_them < 1.05 * thousand
