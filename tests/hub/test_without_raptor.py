@@ -15,11 +15,13 @@ import pytest
 import torch
 import transformers as tf
 from PIL import Image
+from safetensors.torch import load_file
 
 import raptor
 from raptor import load_model, rollout
 from raptor.core.phases import Phases
 from raptor.core.preprocessing import Preprocessing
+from raptor.models.pretrained import with_teacher
 from raptor.models.remote.files import processor_config
 from raptor.models.standalone import standalone
 from raptor.models.surrogate import build_surrogate
@@ -46,7 +48,7 @@ def saved(module, folder, kind="teacher", phases=(2, 1), head=None, **block):
     teacher = load_model(module, head=head, preprocessing=RESIZED)
     surrogate = scrambled(build_surrogate(teacher, Phases(phases), kind, **block))
     images = pixels(*teacher.image_size)
-    standalone(surrogate, kind, block).save_pretrained(folder)
+    surrogate.save_pretrained(folder)
     noise = Image.fromarray(np.random.default_rng(0).integers(0, 256, (50, 61, 3), dtype=np.uint8))
     noise.save(folder / "picture.png")
     with torch.no_grad():
@@ -158,9 +160,22 @@ def test_saving_a_surrogate_of_users_own_code_says_that_raptor_is_needed(tmp_pat
 
 
 def test_what_was_loaded_and_saved_again_is_complete(tmp_path):
-    folder = saved(family("vit").build(), tmp_path / "model")
-    raptor.RaptorModel.from_pretrained(folder).save_pretrained(tmp_path / "again")
-    assert {"modeling_raptor.py", "preprocessor_config.json"} <= {path.name for path in (tmp_path / "again").iterdir()}
+    """As a model of transformers, and as a surrogate with its teacher; with the options of its blocks."""
+    vit = family("vit").build()
+    folder = saved(vit, tmp_path / "model", "swiglu", layer_scale=0.1)
+    model = raptor.RaptorModel.from_pretrained(folder)
+    model.save_pretrained(tmp_path / "again")
+    with_teacher(model, load_model(vit, preprocessing=RESIZED)).save_pretrained(tmp_path / "third")
+    for name in ("again", "third"):
+        assert {path.name for path in (tmp_path / name).iterdir()} == {
+            "config.json", "model.safetensors", "modeling_raptor.py", "preprocessor_config.json"
+        }  # fmt: skip
+        for one, other in zip(load_file(tmp_path / name / "model.safetensors").items(),
+                              load_file(folder / "model.safetensors").items(), strict=True):  # fmt: skip
+            assert one[0] == other[0]
+            assert torch.equal(one[1], other[1])
+    first, third = (raptor.RaptorConfig.from_pretrained(tmp_path / name) for name in ("model", "third"))
+    assert (third.kind, third.block, third.provenance) == (first.kind, first.block, first.provenance)
 
 
 @pytest.mark.parametrize(
