@@ -200,6 +200,10 @@ def load_model(
     Teacher
         The model with `embed`, `step`, `readout`, `head`, `layout` and `preprocessing`.
     """
+    if "transformers" in sys.modules:  # where it is not, whatever imports it through raptor registers surrogates
+        from raptor.models.pretrained import register_auto_classes
+
+        register_auto_classes()
     size = as_image_size(image_size)
     own_code = load_model(teacher) if isinstance(teacher, str) else teacher
     if isinstance(own_code, Teacher):
@@ -213,10 +217,6 @@ def load_model(
         module, declared = _load(name, Path(weights) if weights else None, dtype or torch.float32, own_code)
         module.requires_grad_(False)
         device = device or "cpu"
-    if "transformers" in sys.modules:  # the bundled models load without it, and it takes seconds to import
-        from raptor.models.pretrained import register_auto_classes
-
-        register_auto_classes()
     if preprocessing is not None:
         preprocessing = replace(preprocessing, source=GIVEN)
     preprocessing = preprocessing or declared
