@@ -91,9 +91,10 @@ if TYPE_CHECKING:
     from raptor.runtime.progress import ProgressState as ProgressState
     from raptor.runtime.records import read_result as read_result
     from raptor.runtime.rundir import Record as Record
+    from raptor.studies.every import AllStudies as AllStudies
+    from raptor.studies.every import study as study
     from raptor.studies.options import StudyOptions as StudyOptions
     from raptor.studies.study import StudyResult as StudyResult
-    from raptor.studies.study import study as study
     from raptor.training.options import TrainOptions as TrainOptions
     from raptor.training.train import TrainResult as TrainResult
     from raptor.training.train import train as train
@@ -182,9 +183,10 @@ _HOME = {
     "PipelineResult": "raptor.pipeline.result",
     "report": "raptor.reporting.report",
     "Report": "raptor.reporting.report",
-    "study": "raptor.studies.study",
+    "study": "raptor.studies.every",
     "StudyOptions": "raptor.studies.options",
     "StudyResult": "raptor.studies.study",
+    "AllStudies": "raptor.studies.every",
     # Results and options
     "read_result": "raptor.runtime.records",
     "Record": "raptor.runtime.rundir",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -12,13 +14,17 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 
 import raptor
-from raptor.models.vit import ViT, ViTConfig
+from raptor.errors import TrainingError
+from raptor.models.vit import Block, ViT, ViTConfig
 from raptor.runtime.device import matmul_precision
 from raptor.runtime.prefetch import on_device, prefetched
+from raptor.training import loop
 from raptor.training.accelerate import LaunchOptions
+from raptor.training.config import TrainConfig
 
 CPU = torch.device("cpu")
 COMPILED = Path(__file__).parents[1] / "helpers" / "compiled.py"
@@ -65,17 +71,43 @@ def test_tensors_move_and_the_rest_stays():
     assert (moved.first.device.type, moved.name) == ("meta", "a")
 
 
-class Products(TorchFunctionMode):
-    """Records the precision of every attention."""
+class PretendedGPU(TorchFunctionMode):
+    """Records how tensors would move to a GPU; they stay where they are."""
 
     def __init__(self):
         super().__init__()
-        self.seen = []
+        self.calls = []
+
+    def __torch_function__(self, function, types, arguments=(), keywords=None):
+        if function is Tensor.pin_memory:
+            self.calls.append("pin")
+            return arguments[0].clone()
+        if function is Tensor.to and torch.device("cuda") in arguments:
+            self.calls.append(keywords)
+            return arguments[0]
+        return function(*arguments, **(keywords or {}))
+
+
+def test_tensors_reach_a_gpu_through_pinned_memory():
+    batch = Pair(torch.arange(3.0), "a")
+    with PretendedGPU() as gpu:
+        moved = on_device(batch, torch.device("cuda"))
+    assert gpu.calls == ["pin", {"non_blocking": True}]
+    assert torch.equal(moved.first, batch.first)
+
+
+class Products(TorchFunctionMode):
+    """Records the precision of every attention, and that of products of single precision while it runs."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen, self.matmul = [], set()
 
     def __torch_function__(self, function, types, arguments=(), keywords=None):
         result = function(*arguments, **(keywords or {}))
         if function is torch.nn.functional.scaled_dot_product_attention:
             self.seen.append(result.dtype)
+            self.matmul.add(torch.get_float32_matmul_precision())
         return result
 
 
@@ -108,12 +140,47 @@ def test_tf32_is_restored_and_changes_little():
     with matmul_precision(True):
         assert torch.get_float32_matmul_precision() == "high"
     assert torch.get_float32_matmul_precision() == before
-    torch.testing.assert_close(weights(trained(tf32=True)), weights(trained()), rtol=1e-2, atol=1e-3)
+    with Products() as used:
+        fast = weights(trained(tf32=True))
+    assert "high" in used.matmul
+    torch.testing.assert_close(fast, weights(trained()), rtol=1e-2, atol=1e-3)
     assert torch.get_float32_matmul_precision() == before
 
 
 def test_gradient_checkpointing_computes_the_same_weights():
-    torch.testing.assert_close(weights(trained(gradient_checkpointing=True)), weights(trained()))
+    found, calls = {}, {}
+    for used in (False, True):
+        seen = []
+        hook = register_module_forward_pre_hook(lambda module, _, seen=seen: seen.append(type(module)))
+        found[used] = weights(trained(gradient_checkpointing=used))
+        hook.remove()
+        calls[used] = seen.count(Block)
+    torch.testing.assert_close(found[True], found[False])
+    # Every layer of the surrogate runs once more for its gradient: 4 layers, 2 steps, 2 stages.
+    assert calls[True] == calls[False] + 4 * 2 * 2
+
+
+def test_training_on_prefetched_batches_is_the_same_to_the_last_bit(monkeypatch):
+    wanted, threads = weights(trained()), threading.active_count()
+    used = []
+    monkeypatch.setattr(
+        loop, "prefetched", lambda source, device: used.append(device) or prefetched(source, device, always=True)
+    )
+    assert torch.equal(weights(trained()), wanted)
+    assert used == [CPU, CPU]  # both stages
+    assert threading.active_count() == threads
+
+
+def test_a_training_that_fails_stops_prefetching(monkeypatch):
+    before = threading.active_count()
+    monkeypatch.setattr(loop, "prefetched", lambda source, device: prefetched(source, device, always=True))
+    model = torch.nn.Linear(2, 1)
+    objective = lambda batch, step: (model(batch).sum() * float("nan"), {})  # noqa: E731
+    batches = lambda *_: itertools.repeat(torch.ones(1, 2))  # noqa: E731
+    with pytest.raises(TrainingError, match="the loss of step 0 is nan") as caught:
+        loop.fit(model, objective, batches, TrainConfig(2, 1))
+    assert caught.tb is not None  # the frame of the training is still there
+    assert threading.active_count() == before
 
 
 @pytest.mark.long
@@ -124,6 +191,17 @@ def test_compiled_training_and_saved_surrogates_compute_the_same():
     differences = json.loads(done.stdout)
     assert len(differences) == 12
     assert max(differences.values()) < 1e-4
+
+
+@pytest.mark.long
+def test_a_machine_without_a_compiler_is_one_line():
+    short = ("--phases", "5-7", "--steps", "1", "--batch-size", "2", "--eval-images", "2", "--device", "cpu", "--quiet")
+    done = subprocess.run(
+        [sys.executable, "-m", "raptor", "distill", "scenes", "--compile", *short],
+        capture_output=True, text=True, env={**os.environ, "CXX": "no-such-compiler"},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr[-3000:]
+    assert "leave out --compile" in done.stderr
 
 
 def test_the_options_are_in_the_configuration_only_where_they_are_set():

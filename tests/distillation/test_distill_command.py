@@ -14,28 +14,12 @@ from raptor.core.phases import Phases
 from raptor.core.preprocessing import Preprocessing
 from raptor.data.load import load_images
 from raptor.evaluation.accuracy import AccuracyMeasure
-from raptor.evaluation.description_length import elias_gamma_bits, fewest_bits, levin_bits, rounded
 from raptor.evaluation.evaluate import fidelity
 from raptor.evaluation.fidelity import trajectory_fidelity
 from raptor.models.checkpoints import save_vit
 from raptor.models.surrogate import build_surrogate
-from raptor.models.vit import ViT, ViTConfig
-
-SMALL = ViTConfig(depth=4, width=16, heads=2, n_register=1)
-QUICK = ("--steps", 4, "--batch-size", 4, "--eval-images", 12, "--device", "cpu", "--quiet")
-
-
-@pytest.fixture(scope="module")
-def vit(tmp_path_factory):
-    """A saved ViT with random weights, large enough ones that its layers do something."""
-    torch.manual_seed(0)
-    model = ViT(SMALL)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
-    folder = tmp_path_factory.mktemp("vit")
-    save_vit(model, Preprocessing((64, 64), None), folder)
-    return folder
+from raptor.models.vit import ViT
+from small_vit import QUICK, SMALL
 
 
 def test_a_surrogate_is_trained_saved_and_measured(call, vit, tmp_path):
@@ -211,123 +195,6 @@ def test_the_teacher_as_its_own_surrogate_is_perfect(vit):
     assert measured.recovered.ci == [1.0, 1.0]
     assert measured.flops.surrogate >= measured.flops.teacher
     assert "R2 1.000" in str(measured)
-
-
-def test_levin_bits_by_hand():
-    # Elias gamma: 1 -> "1", 5 -> "00101", 7 -> "00111", 12 -> "0001100".
-    assert [elias_gamma_bits(n) for n in (1, 5, 7, 12)] == [1, 5, 5, 7]
-    assert levin_bits(100, Phases((7, 5)), flops=1024) == 32 * 100 + 5 + 5 + 10
-    assert levin_bits(100, Phases((7, 5)), flops=1024, bits=4) == 400 + 20
-
-
-def test_rounding_to_bits_is_an_even_grid():
-    values = torch.tensor([0.0, 0.2, 0.6, 0.9, 3.0])
-    assert rounded(values, 2).tolist() == [0.0, 0.0, 1.0, 1.0, 3.0]
-    assert torch.equal(rounded(values, 32), values)
-    assert torch.equal(rounded(torch.ones(3), 4), torch.ones(3))
-
-
-def test_the_fewest_bits_are_the_fewest():
-    torch.manual_seed(0)
-    linear, x = torch.nn.Linear(8, 8), torch.randn(64, 8)
-    truth = linear(x).detach() + 0.05 * torch.randn(64, 8)
-    before = linear.weight.detach().clone()
-
-    def epsilon():
-        return (linear(x) - truth).norm(dim=-1).mean().item()
-
-    limit, good = 1.01 * epsilon(), []
-    bits = fewest_bits(linear, epsilon)
-    assert torch.equal(linear.weight, before)
-    for b in (bits - 1, bits):
-        with torch.no_grad():
-            kept = [p.clone() for p in linear.parameters()]
-            for p in linear.parameters():
-                p.copy_(rounded(p, b))
-            good.append(epsilon() <= limit)
-            for p, k in zip(linear.parameters(), kept, strict=True):
-                p.copy_(k)
-    assert good == [False, True]
-
-
-@pytest.mark.parametrize("form", ["torch-export", "onnx"])
-@pytest.mark.parametrize(
-    "blocks",
-    [("--relax-rank", 2), *(pytest.param(("--kind", kind), marks=pytest.mark.long) for kind in ("teacher", "swiglu"))],
-)
-def test_exports_equal_eager(call, vit, tmp_path, form, blocks):
-    command = ("distill", vit, "--data", "scenes", "--phases", "2-2", "--out", tmp_path / "a", *blocks)
-    assert call(*command, *QUICK)[0] == 0
-    code, out, err = call("export", tmp_path / "a", "--format", form, "--out", tmp_path / "b", "--json")
-    assert code == 0, err
-    result = json.loads(out)
-    assert result["max_difference"] < 1e-4
-    assert (tmp_path / "b" / result["file"]).stat().st_size > 1000
-
-
-def test_an_export_of_no_known_format_is_refused(call, vit, tmp_path):
-    code, _, err = call("export", vit, "--format", "pickle", "--out", tmp_path / "b")
-    assert code == 2
-    assert "torch-export, onnx" in err
-    code, _, err = call("export", vit)
-    assert code == 2
-    assert "--out" in err
-
-
-def test_a_plan_counts_what_is_known(call, vit):
-    code, out, err = call("plan", vit, "--dataset-size", 1000, "--k", 2, "--epochs", 3, "--batch-size", 2, "--json")
-    assert code == 0, err
-    result = json.loads(out)
-    # States of the layers 0..4: 66 tokens of width 16 in single precision.
-    assert result["disk_if_stored"] == 1000 * 5 * 66 * 16 * 4
-    assert result["phases"] == "2-2"
-    assert result["seconds"] > 0
-    assert result["memory"] > result["disk"] > 0
-    code, out, _ = call("plan", vit, "--dataset-size", 1000, "--k", 2, "--epochs", 6, "--batch-size", 2, "--json")
-    assert json.loads(out)["flops"] == 2 * result["flops"]
-    code, _, err = call("plan", vit, "--dataset-size", 1000, "--k", 9)
-    assert code == 2
-    assert "cannot be cut into 9 phases" in err
-
-
-def planted_runs(distilled, root):
-    """Copy a result to runs on a planted law: recovered = 1 / (1 + 8000 / images)."""
-    for images in (1000, 4000, 16_000):
-        reached = 1 / (1 + 8000 / images)
-        result = json.loads((distilled / "result.json").read_text())
-        result |= {"train_seconds": 10.0, "images_per_second": images / 10}
-        result["fidelity"] |= {"recovered": reached, "recovered_ci": [reached, reached]}
-        result["fidelity"]["cosine"]["all"][-1] = 0.5 * reached
-        (root / str(images)).mkdir(parents=True)
-        (root / str(images) / "result.json").write_text(json.dumps(result))
-        yield from ("--run", root / str(images))
-
-
-def test_a_plan_says_what_a_budget_would_reach(call, vit, tmp_path):
-    code, _, err = call("distill", vit, "--data", "scenes", "--k", 2, *QUICK, "--out", tmp_path / "distilled")
-    assert code == 0, err
-    runs = list(planted_runs(tmp_path / "distilled", tmp_path / "law"))
-    base = ("plan", vit, "--dataset-size", 8000, "--epochs", 4, "--k", 2, "--batch-size", 2)
-    code, out, err = call(*base, *runs, "--target", 0.5, "--tflops", 2, "--json")
-    assert code == 0, err
-    result = json.loads(out)
-    # 2 stages x 4 epochs x 8,000 images, on the planted law: 64,000 / 72,000, and half is reached at 8,000 images.
-    assert result["expected"]["recovered"] == pytest.approx(8 / 9, abs=0.02)
-    assert result["expected_ci"]["recovered"][0] < 8 / 9 < result["expected_ci"]["recovered"][1]
-    assert result["target_images"] == pytest.approx(8000, rel=0.05)
-    assert result["seconds"] == pytest.approx(result["flops"] / 2e12)
-    assert result["target_seconds"] == pytest.approx(result["seconds"] * result["target_images"] / 64_000)
-    code, out, _ = call(*base, *runs, "--target", 0.5)
-    assert "accuracy recovered" in out
-    code, _, err = call(*base, "--target", 0.5)
-    assert code == 2
-    assert "--run" in err
-    code, _, err = call(*base, *runs[:4])
-    assert code == 2
-    assert "at least 3" in err
-    code, _, err = call(*base, *runs, "--target", 1.5)
-    assert code == 2
-    assert "between 0 and 1" in err
 
 
 def test_an_interrupt_keeps_the_surrogate_marked_unfinished_and_exits_with_130(call, vit, tmp_path, monkeypatch):

@@ -44,7 +44,6 @@ def test_outputs_are_there_small_and_without_traces_of_a_machine(path):
     assert not re.search(r"/(home|root|work|tmp)/|stderr", path.read_text())
 
 
-@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # of the kernel's own libraries
 def test_they_run(tmp_path):
     """All together within three minutes; what they print is what is stored, up to numbers."""

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import datasets
 import numpy as np
+import pytest
 from PIL import Image
 
-SIDE = 24
+SIDE, N = 24, 60  # of the pictures, and of the data of the fixture
 
 
 def noise(number: int) -> bytes:
@@ -53,3 +54,22 @@ def as_parquet(root: Path, n: int, shards: int = 4, classes: int = 3) -> Path:
         table = datasets.Dataset.from_dict(rows).cast_column("image", datasets.Image())
         table.to_parquet(root / f"part-{shard:03d}.parquet", batch_size=8)
     return root
+
+
+def by_content(images):
+    """Return the label of every image, by its pixels."""
+    return {
+        pixels.numpy().tobytes(): int(label)
+        for batch in images
+        for pixels, label in zip(batch.pixels, batch.label, strict=True)
+    }
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory):
+    """The same images in three forms."""
+    root = tmp_path_factory.mktemp("shards")
+    return {
+        "folder": as_folder(root / "folder", N), "tar": as_tars(root / "tar", N),
+        "parquet": as_parquet(root / "parquet", N),
+    }  # fmt: skip

@@ -7,6 +7,7 @@ import logging
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,15 +15,18 @@ import pytest
 import torch
 import transformers as tf
 from PIL import Image
+from safetensors.torch import load_file
 
 import raptor
 from raptor import load_model, rollout
 from raptor.core.phases import Phases
 from raptor.core.preprocessing import Preprocessing
+from raptor.models.pretrained import with_teacher
 from raptor.models.remote.files import processor_config
 from raptor.models.standalone import standalone
 from raptor.models.surrogate import build_surrogate
 from raptor.models.teachers.processors import from_processor
+from raptor.models.teachers.registry import parts_of
 from raptor.models.vit import ViT, ViTConfig
 from round_trip import scrambled
 from vits import DINO, FAMILIES, SMALL, _scrambled, family, pixels
@@ -44,7 +48,7 @@ def saved(module, folder, kind="teacher", phases=(2, 1), head=None, **block):
     teacher = load_model(module, head=head, preprocessing=RESIZED)
     surrogate = scrambled(build_surrogate(teacher, Phases(phases), kind, **block))
     images = pixels(*teacher.image_size)
-    standalone(surrogate, kind, block).save_pretrained(folder)
+    surrogate.save_pretrained(folder)
     noise = Image.fromarray(np.random.default_rng(0).integers(0, 256, (50, 61, 3), dtype=np.uint8))
     noise.save(folder / "picture.png")
     with torch.no_grad():
@@ -122,10 +126,56 @@ def test_auto_model_needs_no_remote_code_where_raptor_is(tmp_path):
         assert isinstance(model, raptor.RaptorModel)
 
 
-def test_what_was_loaded_and_saved_again_is_complete(tmp_path):
+def test_loading_any_model_of_transformers_registers_surrogates(tmp_path):
+    """In a process of its own, where transformers is imported by the first model that is loaded."""
     folder = saved(family("vit").build(), tmp_path / "model")
-    raptor.RaptorModel.from_pretrained(folder).save_pretrained(tmp_path / "again")
-    assert {"modeling_raptor.py", "preprocessor_config.json"} <= {path.name for path in (tmp_path / "again").iterdir()}
+    family("vit").build().save_pretrained(tmp_path / "vit")
+    script = (
+        "import sys, raptor; raptor.load_model(sys.argv[1]); from transformers import AutoModel; "
+        "print(type(AutoModel.from_pretrained(sys.argv[2])).__module__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, tmp_path / "vit", folder], capture_output=True, text=True, input=""
+    )
+    assert done.stdout.strip() == "raptor.models.pretrained", done.stderr
+
+
+class OwnViT(torch.nn.Module):
+    """A model of a user's own."""
+
+    def __init__(self):
+        super().__init__()
+        self.vit = ViT(OWN)
+
+
+def test_saving_a_surrogate_of_users_own_code_says_that_raptor_is_needed(tmp_path, caplog):
+    raptor.register_adapter(OwnViT, lambda model, size: replace(parts_of(model.vit, size), head=None))
+    surrogate = build_surrogate(load_model(OwnViT(), preprocessing=Preprocessing((16, 16), None)), Phases((2, 1)))
+    with caplog.at_level(logging.WARNING, "raptor"):
+        standalone(surrogate, "teacher").save_pretrained(tmp_path)
+    assert not (tmp_path / "modeling_raptor.py").exists()
+    assert [("a model of your own code" in text, "pip install raptor-vit" in text) for text in caplog.messages] == [
+        (True, True)
+    ]
+
+
+def test_what_was_loaded_and_saved_again_is_complete(tmp_path):
+    """As a model of transformers, and as a surrogate with its teacher; with the options of its blocks."""
+    vit = family("vit").build()
+    folder = saved(vit, tmp_path / "model", "swiglu", layer_scale=0.1)
+    model = raptor.RaptorModel.from_pretrained(folder)
+    model.save_pretrained(tmp_path / "again")
+    with_teacher(model, load_model(vit, preprocessing=RESIZED)).save_pretrained(tmp_path / "third")
+    for name in ("again", "third"):
+        assert {path.name for path in (tmp_path / name).iterdir()} == {
+            "config.json", "model.safetensors", "modeling_raptor.py", "preprocessor_config.json"
+        }  # fmt: skip
+        for one, other in zip(load_file(tmp_path / name / "model.safetensors").items(),
+                              load_file(folder / "model.safetensors").items(), strict=True):  # fmt: skip
+            assert one[0] == other[0]
+            assert torch.equal(one[1], other[1])
+    first, third = (raptor.RaptorConfig.from_pretrained(tmp_path / name) for name in ("model", "third"))
+    assert (third.kind, third.block, third.provenance) == (first.kind, first.block, first.provenance)
 
 
 @pytest.mark.parametrize(

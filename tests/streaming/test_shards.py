@@ -18,19 +18,9 @@ from raptor.data.streaming.images import StreamedImages
 from raptor.data.streaming.tables import stream_dataset
 from raptor.errors import DataError, OptionError
 from raptor.models.vit import ViT, ViTConfig
-from shards import SIDE, as_folder, as_parquet, as_tars, noise
+from shards import SIDE, N, as_tars, by_content, noise
 
-N = 60
 PLAIN = raptor.Preprocessing(crop=(SIDE, SIDE), resize=None)
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    root = tmp_path_factory.mktemp("shards")
-    return {
-        "folder": as_folder(root / "folder", N), "tar": as_tars(root / "tar", N),
-        "parquet": as_parquet(root / "parquet", N),
-    }  # fmt: skip
 
 
 def load(data, kind, **options):
@@ -38,15 +28,6 @@ def load(data, kind, **options):
 
 
 STREAM = {"folder": {}, "tar": {}, "parquet": {"stream": 16}}
-
-
-def by_content(images):
-    """Return the label of every image, by its pixels."""
-    return {
-        pixels.numpy().tobytes(): int(label)
-        for batch in images
-        for pixels, label in zip(batch.pixels, batch.label, strict=True)
-    }
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -159,30 +140,6 @@ def test_a_dataset_on_the_hub_is_its_parquet_files(data, tmp_path):
     assert all(os.path.isfile(file) for files in splits.values() for file in files)
 
 
-def test_images_are_decoded_once_with_a_cache(data, tmp_path, monkeypatch):
-    used = raptor.Preprocessing(crop=(16, 16), resize=(20, 20))
-    wanted = by_content(raptor.load_images(data["folder"], used, workers=0))
-    from raptor.data import image_cache
-
-    decoded = []
-    monkeypatch.setattr(
-        image_cache, "decode", lambda image, original=image_cache.decode: decoded.append(1) or original(image)
-    )
-    for kind in ("folder", "tar"):
-        for _ in range(2):
-            cached = raptor.load_images(data[kind], used, cache=tmp_path / kind, workers=0)
-            assert by_content(cached) == wanted
-            assert len(decoded) == N
-        decoded.clear()
-        assert by_content(cached.sample(9)).items() <= wanted.items()
-        assert not decoded
-        assert isinstance(cached, StreamedImages) == (kind == "tar")
-    other = raptor.load_images(
-        data["folder"], raptor.Preprocessing(crop=(8, 8), resize=(20, 20)), cache=tmp_path / "folder"
-    )
-    assert next(iter(other)).pixels.shape[-1] == 8  # another size is another cache
-
-
 def test_a_damaged_image_in_a_shard_is_skipped_and_named(tmp_path):
     as_tars(tmp_path, 200, shards=2, content=lambda number: b"no image" if number == 11 else noise(number))
     images = raptor.load_images(tmp_path, PLAIN, workers=0)
@@ -214,7 +171,14 @@ def test_bad_input_is_one_line(data, tmp_path, call):
         raptor.load_images("scenes", PLAIN, stream=10)
     with pytest.raises(DataError, match="no dataset with this id can be streamed"):
         raptor.load_images("nobody/nothing", PLAIN, stream=10)
-    for arguments in (("--stream", "0"), ("--stream", "many"), ("--cache-images", tmp_path / "broken.tar")):
-        code, out, err = call("phases", "scenes", "--data", data["tar"], *arguments)
-        assert (code, out) == (2, "")
-        assert "Traceback" not in err
+    for source, arguments, text in (
+        (data["tar"], ("--stream", "0"), "--stream"),
+        (data["tar"], ("--stream", "many"), "--stream"),
+        (data["folder"], ("--stream", "10"), "--stream is for parquet files"),
+        ("scenes", ("--stream", "10"), "scenes are drawn"),
+        ("scenes", ("--cache-images", tmp_path / "cache"), "scenes are drawn"),
+        (data["tar"], ("--cache-images", tmp_path / "broken.tar"), "broken.tar"),
+        (tmp_path / "packed.tar", (), "not compressed"),
+    ):
+        code, out, err = call("phases", "scenes", "--data", source, *arguments)
+        assert (code, out, err.count("\n"), text in err) == (2, "", 1, True), err

@@ -17,17 +17,23 @@ TRAINING = (
     "--phases", "5-7", "--steps", "12", "--batch-size", "4", "--eval-images", "4", "--device", "cpu", "--quiet",
 )  # fmt: skip
 
-MEMORY = """
-import json, resource, sys, raptor
+MEMORY = '''
+import json, sys, raptor
+
+def peak():
+    """Return the peak in kilobytes; ru_maxrss would count what the process that started this one had."""
+    with open("/proc/self/status") as file:
+        return int(file.read().split("VmHWM:")[1].split()[0])
+
 used = raptor.Preprocessing(crop=(24, 24), resize=None)
 images = raptor.load_images(sys.argv[1], used, workers=0, **json.loads(sys.argv[2]))
 seen, total, peaks = 0, 0.0, []
 for batch in images:
     seen, total = seen + len(batch), total + float(batch.pixels.mean())
     if seen in (992, len(images)):
-        peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+        peaks.append(peak())
 print(json.dumps({"seen": seen, "peaks": peaks}))
-"""
+'''
 
 
 def raptor(*arguments, **options):
@@ -53,6 +59,7 @@ def test_killed_and_resumed_is_the_same_to_the_last_bit(kind, tmp_path):
     assert one == other
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["tar", "parquet"])
 def test_memory_is_flat_from_1000_to_20000_images(kind, tmp_path):
@@ -67,4 +74,6 @@ def test_memory_is_flat_from_1000_to_20000_images(kind, tmp_path):
     found = json.loads(done.stdout)
     assert found["seen"] == 20_000
     thousand, all_of_them = found["peaks"]
-    assert all_of_them < thousand + 30 * 1024  # kilobytes; 20,000 images are 35 MB of pixels an epoch
+    print(kind, "peaks after 1,000 and 20,000 images:", thousand // 1024, all_of_them // 1024, "MiB")
+    # Measured: 1.001 and 1.05. 19,000 more images are 125 MiB of decoded pixels: with all of them kept, 1.53 and 1.39.
+    assert all_of_them < 1.15 * thousand

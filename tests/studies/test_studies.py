@@ -13,15 +13,14 @@ from dataclasses import asdict
 
 import pytest
 
+import raptor
 from raptor.core.deserialize import from_plain
-from raptor.core.serialize import to_json, to_plain
-from raptor.data.options import LoadOptions
+from raptor.core.serialize import to_plain
 from raptor.render.tables import print_parts
-from raptor.runtime.options import RunOptions, screen
+from raptor.runtime.options import screen
 from raptor.runtime.rundir import Record
 from raptor.studies.cost import jobs_of
-from raptor.studies.every import run_all
-from raptor.studies.options import ALL, STUDY_NAMES, StudyOptions
+from raptor.studies.options import ALL, STUDY_NAMES
 from raptor.studies.registry import Claim, load_studies
 from raptor.studies.size import SIZES
 from raptor.studies.study import StudyResult, StudySize
@@ -42,19 +41,20 @@ def root(tmp_path_factory):
 @pytest.fixture(scope="module")
 def everything(root):
     """Run all studies in one directory; return their claims."""
-    record = run_all(StudyOptions(size="smoke"), LoadOptions(), RunOptions(out=root, device="cpu", quiet=True))
-    return json.loads(to_json(record))
+    used = raptor.RunOptions(device="cpu", quiet=True)
+    return raptor.study("all", raptor.StudyOptions(size="smoke"), out=root, run_options=used)
 
 
 def test_all_studies_share_their_jobs(call, everything, root):
     result = everything
-    assert [one["study"] for one in result["studies"]] == list(STUDY_NAMES)
-    assert result["failed"] == []
+    assert isinstance(result, raptor.AllStudies)
+    assert [one.study for one in result.studies] == list(STUDY_NAMES)
+    assert result.failed == []
     names = {job.name for job in jobs_of(ALL, setting())}
-    assert result["finished"] == len(names)
+    assert result.finished == len(names)
     code, out, err = call("study", "all", *SMOKE, "--out", root, "--resume")
     assert code == 0, err
-    assert all(one["claim"]["text"].split()[0] in out for one in result["studies"])
+    assert all(one.claim.text.split()[0] in out for one in result.studies)
     assert f"{len(names)} jobs took" in out
     kept = [json.loads(file.read_text()) for file in (root / "students").glob("*.json")]
     assert len({json.dumps(one["about"], sort_keys=True) for one in kept}) == len(kept)

@@ -6,6 +6,9 @@ A cached image is the resized and cropped one, in bytes; normalising it gives ex
 from __future__ import annotations
 
 import hashlib
+import os
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,7 @@ from raptor.errors import DataError
 from raptor.runtime.files import explained
 
 PIXELS, DONE = ".pixels", ".done"
+PLACE = re.compile(r"(@\d+|\[\d+\])$")  # of an image in its file, at the end of a key
 
 
 @dataclass(frozen=True)
@@ -102,13 +106,26 @@ def cache_images(records: Records, preprocessing: Preprocessing, folder: Path) -
         preprocessing.resample,
         preprocessing.rounding,
     )
-    keys = (records.key_of(index) for index in range(len(records)))
-    name = hashlib.sha256("\n".join([repr(boxed), *keys]).encode()).hexdigest()[:24]
+    name = hashlib.sha256("\n".join([repr(boxed), *_keys(records)]).encode()).hexdigest()[:24]
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
         pixels = _mapped(folder / f"{name}{PIXELS}", (len(records), *preprocessing.crop, 3))
         done = _mapped(folder / f"{name}{DONE}", (len(records),))
     return CachedRecords(records, preprocessing, pixels, done), replace(preprocessing, resize=None)
+
+
+def _keys(records: Records) -> Iterator[str]:
+    """Yield the key of every record with size and time of its file: a file that was replaced has another cache."""
+    last, stamp = "", ""
+    for index in range(len(records)):
+        key = records.key_of(index)
+        file = PLACE.sub("", key)
+        if file != last:
+            last, stamp = file, ""
+            if os.path.isfile(file):  # and not an address or a table
+                found = os.stat(file)
+                stamp = f" {found.st_size} {found.st_mtime_ns}"
+        yield key + stamp
 
 
 def _mapped(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:

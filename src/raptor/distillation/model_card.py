@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -90,7 +91,8 @@ def _front_matter(config: RaptorConfig, licence: str) -> str:
     teacher = str(provenance.get("teacher", {}).get("name", ""))
     library = "transformers" if is_self_contained(config.teacher) else "raptor-vit"
     name = f"Raptor {config.phases} of {teacher or 'a ViT'}"
-    return front_matter(name, library, licence, teacher, [str(provenance.get("data", ""))], evaluated, scores)
+    finite = [score for score in scores if math.isfinite(score.value)]  # the hub reads JSON, which has no NaN
+    return front_matter(name, library, licence, teacher, [str(provenance.get("data", ""))], evaluated, finite)
 
 
 def _usage(config: RaptorConfig, place: str) -> list[str]:

@@ -90,10 +90,11 @@ def _surrogate_in(run: Path) -> Path:
 
 
 def _upload(folder: Path, id: str, private: bool) -> str:
-    from huggingface_hub import HfApi
+    from huggingface_hub import HfApi, ModelCard
 
     api = HfApi(library_name="raptor-vit")
     try:
+        ModelCard((folder / CARD).read_text(encoding="utf-8")).validate()  # before anything is created
         url = api.create_repo(id, private=private, exist_ok=True)
         api.upload_folder(repo_id=id, folder_path=folder, commit_message="Upload a Raptor surrogate")
     except Exception as error:  # the client raises its own classes and those of its HTTP library

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -28,7 +29,7 @@ class Surrogate(nn.Module):
     raptor
         The tied blocks; their phases must cover the teacher's depth.
     record
-        How it was trained, for the model card.
+        How it was made: kind and options of its blocks, and its training; for the model card.
     """
 
     def __init__(self, teacher: Teacher, raptor: Raptor, record: dict[str, Any] | None = None):
@@ -69,6 +70,25 @@ class Surrogate(nn.Module):
     def device(self) -> torch.device:
         """Device of the weights."""
         return self.teacher.device
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Save the surrogate as a model of transformers that needs no teacher; `raptor.push` publishes the directory.
+
+        Parameters
+        ----------
+        folder
+            Directory; created if it does not exist.
+        """
+        from raptor.models.remote.metadata import licence_of
+        from raptor.models.standalone import standalone
+        from raptor.runtime.optional_imports import silence
+
+        # The record of a surrogate that was loaded is its whole provenance.
+        training = self.record.get("training", self.record)
+        provenance = self.record if "training" in self.record else {"license": licence_of(self.teacher.name)}
+        model = standalone(self, training.get("kind", "teacher"), training.get("block"), provenance)
+        with silence():
+            model.save_pretrained(folder)
 
 
 def build_raptor(
@@ -129,7 +149,7 @@ def build_surrogate(teacher: Teacher, phases: Phases, kind: str = "teacher", **o
     for span, block in zip(phases.layers, raptor.blocks, strict=True):
         if kind == "teacher" and isinstance(block, RelaxedBlock):
             block.start_from([teacher.parts.blocks[layer - 1] for layer in span])
-    return Surrogate(teacher, raptor)
+    return Surrogate(teacher, raptor, {"kind": kind, "block": options})
 
 
 def surrogate_in(flow: DepthFlow) -> Surrogate | None:

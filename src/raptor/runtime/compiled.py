@@ -8,6 +8,10 @@ from contextlib import contextmanager
 import torch
 import torch._dynamo
 from torch import nn
+from torch._dynamo.exc import BackendCompilerFailed
+from torch._inductor.exc import InductorError
+
+from raptor.errors import OptionError, one_line
 
 BACKEND = "inductor"
 VARIANTS = 256  # most compiled variants of a block
@@ -17,7 +21,8 @@ VARIANTS = 256  # most compiled variants of a block
 def compile_blocks(blocks: Iterable[nn.Module]) -> Iterator[None]:
     """Run blocks compiled with `torch.compile`, and as they were after the context.
 
-    Parameters of the blocks, their names and their classes stay the same.
+    Parameters of the blocks, their names and their classes stay the same. Raises an OptionError if a block cannot be
+    compiled, as where no C++ compiler is installed.
 
     Parameters
     ----------
@@ -31,6 +36,12 @@ def compile_blocks(blocks: Iterable[nn.Module]) -> Iterator[None]:
         # A tied block is compiled once for every layer of its phase.
         with torch._dynamo.config.patch(recompile_limit=VARIANTS):
             yield
+    except (BackendCompilerFailed, InductorError) as error:
+        cause = error.__cause__ or error
+        raise OptionError(
+            f"the blocks cannot be compiled ({one_line(cause)}); leave out --compile, or install what torch.compile "
+            "needs, such as a C++ compiler"
+        ) from error
     finally:
         for block in modules:
             block._compiled_call_impl = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
@@ -36,7 +36,7 @@ def on_device(batch: Any, device: torch.device) -> Any:
     return replace(batch, **moved)
 
 
-def prefetched(source: Iterator[T], device: torch.device, always: bool = False) -> Iterator[T]:
+def prefetched(source: Iterator[T], device: torch.device, always: bool = False) -> Generator[T, None, None]:
     """Yield the same batches in the same order, moved to a device ahead of time.
 
     On a CPU there is nothing to move, so batches are yielded as they come.

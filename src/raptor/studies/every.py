@@ -1,10 +1,12 @@
-"""`raptor study all`: every study in one directory, with shared jobs and the time that is left."""
+"""`raptor.study`: one study, or every study in one directory, with shared jobs and the time that is left."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, overload
 
 from raptor.data.options import LoadOptions
 from raptor.errors import OptionError
@@ -14,12 +16,18 @@ from raptor.runtime.rundir import Record, Run
 from raptor.studies.cost import job_seconds, jobs_of
 from raptor.studies.options import ALL, STUDY_NAMES, StudyOptions
 from raptor.studies.registry import Claim
-from raptor.studies.study import run_study, scale_of, setting_of
+from raptor.studies.study import StudyResult, run_study, scale_of, setting_of
 
 
 @dataclass(frozen=True)
 class StudyVerdict:
-    """A study and its claim."""
+    """A study and its claim.
+
+    Parameters
+    ----------
+    study, claim
+        Name of the study, and the paper's claim with its verdict.
+    """
 
     study: str
     claim: Claim
@@ -82,6 +90,61 @@ class Countdown:
         pace = (self.clock() - self.began) / self.past if self.past > 0 else 1.0
         left = pace * sum(self.seconds.values())
         self.announce(f"{text}: job {self.n - len(self.seconds) + 1} of {self.n}, about {left / 3600:.1f} h left")
+
+
+@overload
+def study(  # type: ignore[overload-overlap]  # "all" is a str too
+    name: Literal["all"],
+    options: StudyOptions | None = None,
+    out: str | Path = "runs/studies",
+    loading: LoadOptions | None = None,
+    run_options: RunOptions | None = None,
+) -> AllStudies: ...
+
+
+@overload
+def study(
+    name: str,
+    options: StudyOptions | None = None,
+    out: str | Path = "runs/studies",
+    loading: LoadOptions | None = None,
+    run_options: RunOptions | None = None,
+) -> StudyResult[Any]: ...
+
+
+def study(
+    name: str,
+    options: StudyOptions | None = None,
+    out: str | Path = "runs/studies",
+    loading: LoadOptions | None = None,
+    run_options: RunOptions | None = None,
+) -> StudyResult[Any] | AllStudies:
+    """Run the jobs of a study that have no result yet, and summarise all of them.
+
+    Parameters
+    ----------
+    name
+        `stochastic-depth`, `partitions`, `emergence`, `controls`, `overfitting`, `ablation`, `k-curve`, `gallery`, one
+        that you registered, or `all` for every study that comes with raptor.
+    options
+        Images and size of the study, and whether to continue one.
+    out
+        Directory of all studies on these images: they share teachers and students. The study writes to `out/name`.
+    loading
+        How images are read.
+    run_options
+        Seed and device; number and size of held-out images, and batch size, where they differ from the size's.
+
+    Returns
+    -------
+    StudyResult or AllStudies
+        What the study found; with `all`, the claim of each study.
+    """
+    shared = replace(run_options or RunOptions(quiet=True), out=Path(out))
+    chosen, images = options or StudyOptions(), loading or LoadOptions()
+    if name == ALL:
+        return run_all(chosen, images, shared).result
+    return run_study(name, chosen, images, shared).result
 
 
 def run_all(options: StudyOptions, loading: LoadOptions, run_options: RunOptions) -> Record[AllStudies]:

@@ -1,4 +1,4 @@
-"""`raptor.study`: run a small-scale study."""
+"""Run one small-scale study."""
 
 from __future__ import annotations
 
@@ -86,33 +86,6 @@ class StudyResult(HtmlRepr, Generic[Row]):
     jobs: list[JobReport]
     summary: list[Row]
     claim: Claim
-
-
-def study(
-    name: str,
-    options: StudyOptions | None = None,
-    out: str | Path = "runs/studies",
-    loading: LoadOptions | None = None,
-    run_options: RunOptions | None = None,
-) -> StudyResult[Any]:
-    """Run the jobs of a study that have no result yet, and summarise all of them.
-
-    Parameters
-    ----------
-    name
-        `stochastic-depth`, `partitions`, `emergence`, `controls`, `overfitting`, `ablation`, `k-curve`, `gallery`, or
-        one that you registered.
-    options
-        Images and size of the study, and whether to continue one.
-    out
-        Directory of all studies on these images: they share teachers and students. The study writes to `out/name`.
-    loading
-        How images are read.
-    run_options
-        Seed and device; number and size of held-out images, and batch size, where they differ from the size's.
-    """
-    shared = replace(run_options or RunOptions(quiet=True), out=Path(out))
-    return run_study(name, options or StudyOptions(), loading or LoadOptions(), shared).result
 
 
 def run_study(

@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -137,7 +137,7 @@ def fit(
     source = prefetched(
         batches(first * parts, recipe.batch_size // parts, accelerator.part), next(model.parameters()).device
     )
-    with _stop_signals() as asked, preserve_random_state(), matmul_precision(launch.tf32):
+    with _stop_signals() as asked, preserve_random_state(), matmul_precision(launch.tf32), closing(source):
         while step < recipe.steps:
             _set_rates(accelerator.optimizers, recipe, step)
             accelerator.seed((recipe.seed << 32) + step)

@@ -13,6 +13,7 @@ from raptor.errors import OptionError
 from raptor.runtime.optional_imports import HUB_ID, import_transformers
 
 TASK = "image-feature-extraction"
+TIMM = "timm:"
 UNKNOWN = "unknown"  # licence of a teacher that does not say its own; the hub knows this word
 LICENCE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,63}")
 
@@ -83,12 +84,14 @@ def check_licence(licence: str) -> str:
 
 
 def licence_of(source: str) -> str:
-    """Return the licence that the model card of a transformers model states, `unknown` without one.
+    """Return the licence that a transformers model's card states, or that timm knows; `unknown` without one.
 
     Only local files are read: the model's directory, or the cache of the hub.
     """
     from huggingface_hub import ModelCard
 
+    if source.startswith(TIMM):
+        return _valid(getattr(_timm_config(source), "license", None))
     if not os.path.isdir(source) and not HUB_ID.fullmatch(source):
         return UNKNOWN
     quiet = {"_raise_exceptions_for_missing_entries": False, "_raise_exceptions_for_connection_errors": False}
@@ -99,13 +102,33 @@ def licence_of(source: str) -> str:
         )
     except Exception:  # of a card that is not YAML, whatever the parser raises
         return UNKNOWN
-    found = str(getattr(data, "license", None) or UNKNOWN)
+    return _valid(getattr(data, "license", None))
+
+
+def _valid(licence: object) -> str:
+    """Return a licence, `unknown` if it is not an identifier."""
+    found = str(licence or UNKNOWN)
     return found if LICENCE.fullmatch(found) else UNKNOWN
 
 
+def _timm_config(source: str) -> Any:
+    """Return what timm knows of the weights of `timm:NAME`; None where it cannot be imported or knows none."""
+    try:
+        import timm
+
+        return timm.get_pretrained_cfg(source.removeprefix(TIMM))
+    except Exception:  # of an installation that is broken, whatever it raises
+        return None
+
+
 def hub_model(source: str) -> str | None:
-    """Return the hub id of a model that was loaded from the hub, or None."""
-    source = source.replace("timm:", "timm/", 1) if source.startswith("timm:") else source
+    """Return the hub id of a model that was loaded from the hub, or None.
+
+    A name of timm without a tag, such as `timm:vit_tiny_patch16_224`, has the id of its default weights.
+    """
+    if source.startswith(TIMM):
+        known = getattr(_timm_config(source), "hf_hub_id", None)
+        source = known or (source.replace(TIMM, "timm/", 1) if "." in source else "")
     return source if "/" in source and HUB_ID.fullmatch(source) and not os.path.exists(source) else None
 
 

@@ -1,0 +1,3 @@
+"""What tests of streaming share."""
+
+from shards import data  # noqa: F401
