@@ -23,7 +23,10 @@ def side_by_side(shown: Sequence[dict[str, Any]]) -> PageTable:
     titles = {one.tile.name: one.tile.title for subject in shown for one in subject["tiles"]}
     rows = []
     for subject in shown:
-        values = {one.tile.name: _cell(one.value, one.tile.ribbon) for one in subject["tiles"]}
+        own = Markup('<span data-model="{}">{}</span>')  # whose result file the numbers come from
+        values = {
+            one.tile.name: own.format(subject["id"], _cell(one.value, one.tile.ribbon)) for one in subject["tiles"]
+        }
         rows.append((escape(subject["title"]), *(values.get(name, Markup("&mdash;")) for name in titles)))
     return PageTable("Models", ("model", *titles.values()), rows)
 

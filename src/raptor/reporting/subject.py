@@ -21,7 +21,7 @@ from raptor.reporting.collect import Json, SavedFigure, SavedRun, Subject, is_ow
 from raptor.reporting.depth import depth_of
 from raptor.reporting.ladder import headline, ladder, lines, rung_line
 from raptor.reporting.provenance import provenance
-from raptor.reporting.sections import ANSWER, REFUTED, SECTIONS, PageFigure, Section, sentence_html
+from raptor.reporting.sections import ANSWER, OPEN, REFUTED, SECTIONS, PageFigure, Section, sentence_html
 from raptor.reporting.top import citation, measured_on, top_tiles
 from raptor.runtime.verbs import VERBS, import_features
 
@@ -45,7 +45,7 @@ class SubjectPage:
         self.subject, self.identity, self.data = subject, identity, data
         self.missing = subject.missing
         self.sections = {name: Section(name, title) for name, title in SECTIONS.items()}
-        self.top: dict[str, list[Markup]] = {ANSWER: [], REFUTED: []}
+        self.top: dict[str, list[Markup]] = {ANSWER: [], REFUTED: [], OPEN: []}
         self.drawn = {(run.verb, stem_of(run.verb, one.name)) for run in subject.runs for one in run.figures}
 
     def shown(self) -> dict[str, Any]:
@@ -74,6 +74,7 @@ class SubjectPage:
             "citation": citation(self.subject, tiles),
             "answer": self.top[ANSWER],
             "refuted": self.top[REFUTED],
+            "open": self.top[OPEN],
             "missing": self.missing,
             "sections": [section for section in self.sections.values() if section.filled],
         }
@@ -232,4 +233,6 @@ def _titles(spec: Any) -> tuple[str, str]:
     """Return the title of a chart without the name of its model, and its subtitle."""
     title = spec.get("title", "") if isinstance(spec, dict) else ""
     text, below = (title.get("text", ""), title.get("subtitle", "")) if isinstance(title, dict) else (title, "")
-    return str(text).partition(": ")[0], str(below)
+    lines = [str(line).rstrip(".") for line in (below if isinstance(below, list) else [below])]
+    said = ". ".join(lines)
+    return str(text).partition(": ")[0], said if said.startswith("n = ") else said[:1].upper() + said[1:]

@@ -148,7 +148,8 @@ def mixing(result: DynamicsResult, name: str) -> Figure | None:
     band = base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title=title), y2="high:Q")
     level = chart_of([{"slope": rows[-1]["slope"]}]).mark_rule(strokeDash=[4, 3], color="#777777")
     about = alt.Title(
-        f"Mixtures of two images: {name}", subtitle=f"n = {found.pairs} pairs; band: 95% interval over pairs"
+        f"Mixtures of two images: {name}",
+        subtitle=f"n = {2 * found.pairs} images in {found.pairs} pairs; band: 95% interval over pairs",
     )
     chart = (level.encode(y="slope:Q") + band + line).properties(width=PANEL + 120, height=PANEL, title=about)
     return Figure(chart, rows)

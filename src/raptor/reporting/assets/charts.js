@@ -53,6 +53,13 @@ function legendsOf(panels) {
     return element("li", {}, mark, name);
   })));
 }
+// A scale of colours that several panels of a figure share has one legend, that of the first.
+const scaleKey = ({ color }) => (color && color.scale && color.scale.domain && color.type !== "nominal" ? JSON.stringify([color.title, color.scale]) : null);
+function hasScale(panel, key) { return encodings(panel).some((one) => scaleKey(one) === key); }
+function repeats(chart, encoding) {
+  const key = scaleKey(encoding), first = key && charts.find((one) => one.figure === chart.figure && hasScale(one.panel, key));
+  return Boolean(first) && first !== chart;
+}
 function ticks(first, last, width) {
   const step = Math.max(1, Math.ceil((last - first) / Math.max(2, width / 34))), found = [];
   for (let at = first; at <= last; at += step) found.push(at);
@@ -62,6 +69,7 @@ function fitted(chart) {
   const text = JSON.stringify(chart.panel), spec = JSON.parse(dark() ? text.replaceAll('"#000000"', '"#ffffff"') : text);
   const width = Math.max(200, Math.floor(chart.place.clientWidth)), layers = (MODELS[chart.model] || {}).layers || 0;
   if (spec.layer) spec.layer = spec.layer.filter((part) => !String(part.name || "").startsWith("cuts"));
+  for (const encoding of encodings(spec)) if (repeats(chart, encoding)) encoding.color.legend = null;
   const bottom = encodings(spec).some((one) => one.color && one.color.field && !legendOf(one) && one.color.legend !== null);
   for (const encoding of encodings(spec)) {
     if (legendOf(encoding)) { encoding.color.legend = null; if (encoding.shape) encoding.shape.legend = null; }
@@ -95,12 +103,19 @@ async function follow(chart) {
   place(chart);
   note(chart);
 }
-// Says which surrogate a figure shows where the chosen k was not measured.
+// The number of blocks of the surrogate that a panel shows; null where it shows none.
+function shownK(chart) {
+  const parameter = (chart.panel.params || []).find(({ name }) => name === "k");
+  if (state.flow !== "teacher" && chart.rows.some((row) => row.role === "surrogate")) return parameter ? chosen(chart, parameter) : state.k;
+  return chart.rows.some((row) => row.surrogate) ? state.k : null;
+}
+// Says which surrogate a figure shows where the chosen k was not measured, and whose phases are drawn.
 function note(chart) {
-  const parameter = (chart.panel.params || []).find(({ name }) => name === "k"), line = chart.figure.querySelector(".status");
-  if (!parameter || !line || !chart.rows.some((row) => row.role)) return;
-  const shown = chosen(chart, parameter);
-  line.textContent = shown === state.k || state.flow === "teacher" ? "" : `The surrogate shown has k = ${shown}; none with k = ${state.k} was measured here.`;
+  const line = chart.figure.querySelector(".status"), k = shownK(chart);
+  if (!line || chart.kind === "other") return;
+  const missing = k === null || k === state.k ? "" : `The surrogate shown has k = ${k}; none with k = ${state.k} was measured here. `;
+  const phases = k !== null && otherPhases(chart.model, k) ? `Boundaries are those of the surrogate, ${tiedIn(chart.model, k).join("-")}.` : "";
+  line.textContent = missing + phases;
 }
 async function attempt(chart, work) {
   try { await work(chart); }
