@@ -110,3 +110,34 @@ def test_figures_of_a_surrogate_have_its_phases(page_file, tmp_path):
         page.wait_for_function("document.querySelector('figure[data-name=speed] .status').textContent === ''")
         assert cuts(page, "speed") == same
         assert page.errors == []
+
+
+# Colours of the text of charts, the widths of the page and of its window, and how far rulers are from their charts.
+PRINTED = """() => {
+  const charts = [...document.querySelectorAll(".chart")];
+  const apart = charts.flatMap((chart) => {
+    const [svg, ruler] = [chart.querySelector(".canvas svg"), chart.querySelector("svg.ruler")].map((one) => one && one.getBoundingClientRect());
+    return ruler ? [Math.max(...["left", "top", "width", "height"].map((side) => Math.abs(svg[side] - ruler[side])))] : [];
+  });
+  const inks = new Set([...document.querySelectorAll(".canvas svg text")].map((one) => getComputedStyle(one).fill));
+  return { inks: [...inks], wide: document.documentElement.scrollWidth, apart: Math.max(...apart), theme: document.documentElement.dataset.theme };
+}"""
+
+
+def test_it_prints_in_dark_ink_with_rulers_in_place(page_file, tmp_path):
+    with opened(page_file, scheme="dark") as page:
+        page.evaluate("redraw = () => {}")  # paper is not a window: nothing is drawn again
+        page.emulate_media(media="print", color_scheme="dark")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        page.set_viewport_size({"width": 718, "height": 1000})
+        found = page.evaluate(PRINTED)
+        assert found["inks"] == ["rgb(27, 29, 33)"]
+        assert found["theme"] == "light"
+        assert found["wide"] <= 718
+        assert found["apart"] < 2
+        assert page.eval_on_selector_all("details", "(all) => all.every((one) => one.open)")
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+        page.pdf(path=tmp_path / "page.pdf", format="A4")
+        assert (tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")
+        assert page.errors == []
