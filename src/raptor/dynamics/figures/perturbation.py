@@ -44,9 +44,10 @@ def correction(result: DynamicsResult, name: str) -> Figure | None:
         ]  # fmt: skip
         rows += own
         numbers = [alt.Tooltip(f"{column}:Q", format=".4f") for column in ("angle", "passive")]
+        colours = alt.Scale(scheme=SEQUENTIAL, domain=[min(applied.layers), max(applied.layers)])
         lines = chart_of([row for row in own if row["epsilon"] == SHOWN]).encode(
             x=alt.X("layer:Q", title="layer", axis=alt.Axis(tickMinStep=1, format="d")),
-            color=alt.Color("pushed at:Q", title="perturbed layer", scale=alt.Scale(scheme=SEQUENTIAL)),
+            color=alt.Color("pushed at:Q", title="perturbed layer", scale=colours),
             detail="pushed at:O",
             tooltip=["pushed at:Q", "layer:Q", *numbers],
         )

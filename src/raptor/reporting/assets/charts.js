@@ -29,7 +29,7 @@ function look(width) {
   const words = { labelColor: ink, titleColor: soft, labelFontSize: SMALL, titleFontSize: SMALL, titleFontWeight: "normal", labelFont: font, titleFont: font };
   return {
     font, background: "transparent", view: { stroke: null }, text: { fill: ink, fontSize: SMALL }, header: words,
-    axis: { ...words, gridColor: line, gridOpacity: 0.6, domainColor: soft, tickColor: soft, labelOverlap: true, titlePadding: 8 },
+    axis: { ...words, gridColor: line, gridOpacity: 0.6, domainColor: soft, tickColor: soft, labelOverlap: true, labelSeparation: 6, titlePadding: 8 },
     axisY: { titleAngle: 0, titleAlign: "left", titleBaseline: "bottom", titleX: 0, titleY: -8, titleLimit: width - 60 }, axisX: { titleLimit: width - 60 },
     legend: { ...words, orient: "bottom", titleLimit: 400, labelLimit: 300, gradientLength: 180, columns: width < 520 ? 1 : 3, gradientThickness: 10, offset: 8 },
     line: { strokeWidth: 2.2 }, point: { size: 40 },
@@ -60,6 +60,12 @@ function repeats(chart, encoding) {
   const key = scaleKey(encoding), first = key && charts.find((one) => one.figure === chart.figure && hasScale(one.panel, key));
   return Boolean(first) && first !== chart;
 }
+// Lines and bars in a scale of colours keep away from the end of the scale that looks like the paper.
+function readable(spec) {
+  const marks = units(spec).map(({ mark }) => (mark && mark.type) || mark), own = encodings(spec).filter(({ color }) => color && color.scale && color.scale.scheme === "cividis");
+  if (marks.includes("line")) for (const { color } of own) color.scale = { ...color.scale, scheme: { name: "cividis", extent: dark() ? [0.3, 1] : [0, 0.85] } };
+  for (const unit of units(spec)) if ((unit.mark && unit.mark.type) === "bar" || unit.mark === "bar") unit.mark = { ...(unit.mark.type ? unit.mark : { type: "bar" }), stroke: colourOf("--soft"), strokeWidth: 0.8 };
+}
 function ticks(first, last, width) {
   const step = Math.max(1, Math.ceil((last - first) / Math.max(2, width / 34))), found = [];
   for (let at = first; at <= last; at += step) found.push(at);
@@ -81,6 +87,7 @@ function fitted(chart) {
     if (chart.kind === "matrix") for (const axis of ["x", "y"])
       if (encoding[axis] && encoding[axis].axis) encoding[axis].axis = { ...encoding[axis].axis, values: ticks(1, layers, width - 60) };
   }
+  readable(spec);
   delete spec.title; delete spec.model;
   const wide = chart.kind === "matrix" ? Math.min(width, 680) : Math.min(Math.max(width * 0.55, 250), 400);
   spec.params = (spec.params || []).map(({ bind, ...rest }) => ({ ...rest, value: CHOSEN.includes(rest.name) ? chosen(chart, rest) : rest.value }));
