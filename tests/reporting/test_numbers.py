@@ -111,20 +111,14 @@ def test_the_ruler_knows_the_phases_of_surrogates(demo_run):
     """The phases that were found and those of the surrogate that figures show may differ."""
     import_features("command")
     (subject,) = collect([demo_run])
-    result = json.loads((demo_run / "dynamics" / "result.json").read_text())
-    expected = {}
-    for model in result["against"]["models"].values():
-        lengths = [int(length) for length in model["phases"].split("-")]
-        expected.setdefault(len(lengths), lengths)
-    found = depth_of(subject)
-    assert {k: found.surrogates[k] for k in expected} == expected
-    other = Phases((1,) * (len(lengths) - 1) + (found.layers - len(lengths) + 1,))
-    for run in subject.of("dynamics"):
-        models = {name: replace(one, phases=other) for name, one in run.record.result.against.models.items()}
-        against = replace(run.record.result.against, models=models)
-        record = replace(run.record, result=replace(run.record.result, against=against))
-        subject.runs[subject.runs.index(run)] = replace(run, record=record)
-    assert depth_of(subject).surrogates[other.k] == list(other.lengths)
+    found, shown = depth_of(subject), subject.of("dynamics")[0].record.result.against.models
+    (run,) = (run for run in subject.of("fidelity") if run.record.about["surrogate"] in shown)
+    phases = run.record.result.phases
+    assert found.surrogates[phases.k] == list(phases.lengths)
+    other = Phases((1,) * (phases.k - 1) + (found.layers - phases.k + 1,))
+    record = replace(run.record, result=replace(run.record.result, phases=other))
+    subject.runs[subject.runs.index(run)] = replace(run, record=record)
+    assert depth_of(subject).surrogates == {**found.surrogates, phases.k: list(other.lengths)}
     assert depth_of(subject).partitions == found.partitions
 
 

@@ -114,13 +114,14 @@ def test_figures_of_a_surrogate_have_its_phases(page_file, tmp_path):
 
 # Colours of the text of charts, the widths of the page and of its window, and how far rulers are from their charts.
 PRINTED = """() => {
-  const charts = [...document.querySelectorAll(".chart")];
-  const apart = charts.flatMap((chart) => {
-    const [svg, ruler] = [chart.querySelector(".canvas svg"), chart.querySelector("svg.ruler")].map((one) => one && one.getBoundingClientRect());
-    return ruler ? [Math.max(...["left", "top", "width", "height"].map((side) => Math.abs(svg[side] - ruler[side])))] : [];
+  const boxOf = (chart, name) => { const one = chart.querySelector(name); return one && one.getBoundingClientRect(); };
+  const apart = [...document.querySelectorAll(".chart")].flatMap((chart) => {
+    const svg = boxOf(chart, ".canvas svg"), ruler = boxOf(chart, "svg.ruler");
+    return ruler ? ["left", "top", "width", "height"].map((side) => Math.abs(svg[side] - ruler[side])) : [];
   });
   const inks = new Set([...document.querySelectorAll(".canvas svg text")].map((one) => getComputedStyle(one).fill));
-  return { inks: [...inks], wide: document.documentElement.scrollWidth, apart: Math.max(...apart), theme: document.documentElement.dataset.theme };
+  const { scrollWidth, dataset } = document.documentElement;
+  return { inks: [...inks], wide: scrollWidth, apart: Math.max(...apart), theme: dataset.theme };
 }"""
 
 

@@ -27,7 +27,7 @@ KINDS = {
     "untied control": ("#E69F00", "diamond"),
     "affine map in place of one phase": ("#009E73", "triangle-up"),
     "surrogate of a control network": ("#D55E00", "cross"),
-    "identity": (GREY, "stroke"),
+    "identity": (GREY, "triangle-down"),
 }
 Records = Mapping[str, Sequence[Record[Any]]]
 

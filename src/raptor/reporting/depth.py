@@ -71,16 +71,15 @@ def depth_of(subject: Subject) -> Depth:
 
 
 def _surrogates(subject: Subject) -> dict[int, list[int]]:
-    """Return the phases of surrogates by number of blocks: those of figures of dynamics first."""
+    """Return the phases of surrogates by number of blocks: first of those that figures of dynamics show."""
+    compared = [getattr(run.record.result, "against", None) for run in subject.of("dynamics") if run.record is not None]
+    names = {name for against in compared if against is not None for name in against.models}
+    records = [run.record for verb in ("fidelity", "distill") for run in subject.of(verb) if run.record is not None]
     found: dict[int, list[int]] = {}
-    for verb in ("dynamics", "fidelity", "distill"):
-        for run in subject.of(verb):
-            result: Any = None if run.record is None else run.record.result
-            against = getattr(result, "against", None)
-            models = [result] if verb != "dynamics" else [] if against is None else against.models.values()
-            for phases in (getattr(model, "phases", None) for model in models):
-                if isinstance(phases, Phases):
-                    found.setdefault(phases.k, list(phases.lengths))
+    for record in sorted(records, key=lambda one: one.about.get("surrogate") not in names):
+        phases: Any = getattr(record.result, "phases", None)
+        if isinstance(phases, Phases):
+            found.setdefault(phases.k, list(phases.lengths))
     return found
 
 

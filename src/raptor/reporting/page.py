@@ -38,11 +38,12 @@ def render(subjects: Sequence[Subject], beside: Path | None = None) -> str:
         "phaseColours": PALETTE, "groupColours": GROUP_COLOURS, "models": {}, "figures": {}, "films": {},
         "files": {f"m{index}": result_files(one, beside) for index, one in enumerate(subjects) if beside is not None},
     }  # fmt: skip
-    shown = [SubjectPage(subject, f"m{index}", data).shown() for index, subject in enumerate(subjects)]
+    films = sum(len(subject.of("film")) for subject in subjects)
+    shown = [SubjectPage(subject, f"m{index}", data, films).shown() for index, subject in enumerate(subjects)]
     several = len(subjects) > 1
     template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(_asset("page.html.jinja"))
     return template.render(
-        title=" and ".join(subject.short for subject in subjects) or "nothing was found",
+        title=", ".join(subject.short for subject in subjects) or "nothing was found",
         subjects=shown,
         beside=side_by_side(shown) if several else None,
         multiples=small_multiples(shown, data) if several else [],

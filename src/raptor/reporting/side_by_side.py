@@ -69,7 +69,8 @@ def small_multiples(shown: Sequence[dict[str, Any]], data: Json) -> list[PageFig
         identity = f"beside-{entry.name}"
         csv = "".join(data["figures"][own]["csv"] for own in found.values())
         data["figures"][identity] = {"panels": made, "csv": csv, "name": entry.name, "model": next(iter(found))}
-        caption = f"One panel per model, at the same share of depth. {entry.caption.partition('. ')[0]}."
+        about = entry.caption.partition(". ")[0].removeprefix("Left: ")
+        caption = f"One panel per model, at the same share of depth. {about[0].upper()}{about[1:]}."
         figures.append(
             PageFigure(identity, identity, entry.title or entry.name, caption, entry.paper, True, (order, 0))
         )

@@ -39,9 +39,12 @@ class SubjectPage:
         Beginning of identifiers on the page.
     data
         What the page's script reads: the depth of models, and panels of figures and films by identifier.
+    films
+        Number of films of the whole page.
     """
 
-    def __init__(self, subject: Subject, identity: str, data: Json):
+    def __init__(self, subject: Subject, identity: str, data: Json, films: int = 1):
+        self.films = films
         self.subject, self.identity, self.data = subject, identity, data
         self.missing = subject.missing
         self.sections = {name: Section(name, title) for name, title in SECTIONS.items()}
@@ -178,7 +181,7 @@ class SubjectPage:
             return
         try:
             result = run.record.result
-            film = film_data(run.folder / ARRAYS, str(result.phases), result.blocks)
+            film = film_data(run.folder / ARRAYS, str(result.phases), result.blocks, self.films)
         except OutputError as error:
             self.missing.append(str(error))
             return

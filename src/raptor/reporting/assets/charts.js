@@ -1,7 +1,7 @@
 "use strict";
 // Panels of figures. Each is a Vega-Lite view that fills its place, follows the reader's choices and has the ruler.
 const charts = [];
-const SHAPES = { circle: "\u25CF", square: "\u25A0", diamond: "\u25C6", "triangle-up": "\u25B2", cross: "\u271A", stroke: "\u2501" };
+const SHAPES = { circle: "\u25CF", square: "\u25A0", diamond: "\u25C6", "triangle-up": "\u25B2", cross: "\u271A", "triangle-down": "\u25BC" };
 const SMALL = 12;  // pixels of the smallest type
 
 function units(spec) { return [spec, ...(spec.layer || []).flatMap(units)]; }
@@ -43,10 +43,10 @@ function legendOf(encoding) {
   return { field, title: title || "", names: scale.domain, colours: scale.range, shapes };
 }
 function legendsOf(panels) {
-  const found = new Map();
-  for (const one of panels.flatMap(encodings).map(legendOf))
-    if (one && one.field !== "group") { const key = JSON.stringify([one.names, one.colours]); if (!found.has(key) || one.shapes) found.set(key, one); }
-  return [...found.values()].map((one) => element("ul", { class: "legend", "aria-label": one.title }, ...(one.names.length < 3 && one.title ? [element("li", { class: "about" }, one.title + ":")] : []), ...one.names.map((name, at) => {
+  const found = new Map(), several = new Set(panels.map(({ model }) => model)).size > 1;
+  for (const [one, model] of panels.flatMap((panel) => encodings(panel).map((encoding) => [legendOf(encoding), panel.model])))
+    if (one && one.field !== "group") { const key = JSON.stringify([one.names, one.colours]); if (!found.has(key) || one.shapes) found.set(key, several ? { ...one, title: MODELS[model].title, labelled: true } : one); }
+  return [...found.values()].map((one) => element("ul", { class: "legend", "aria-label": one.title }, ...((one.labelled || one.names.length < 3) && one.title ? [element("li", { class: "about" }, one.title + ":")] : []), ...one.names.map((name, at) => {
     const colour = one.colours[at % one.colours.length];
     const mark = element("span", { class: "key", "aria-hidden": "true" }, one.shapes ? SHAPES[one.shapes[at]] || "\u25CF" : "\u25CF");
     mark.style.color = colour === "#000000" ? "var(--ink)" : colour;
@@ -117,12 +117,16 @@ function shownK(chart) {
   return chart.rows.some((row) => row.surrogate) ? state.k : null;
 }
 // Says which surrogate a figure shows where the chosen k was not measured, and whose phases are drawn.
+function noteOf(chart) {
+  const k = shownK(chart);
+  if (k === null || chart.kind === "other") return "";
+  const missing = k === state.k ? "" : `The surrogate shown has k = ${k}; none with k = ${state.k} was measured here. `;
+  return missing + (otherPhases(chart.model, k) ? `Boundaries are those of the surrogate, ${tiedIn(chart.model, k).join("-")}.` : "");
+}
 function note(chart) {
-  const line = chart.figure.querySelector(".status"), k = shownK(chart);
-  if (!line || chart.kind === "other") return;
-  const missing = k === null || k === state.k ? "" : `The surrogate shown has k = ${k}; none with k = ${state.k} was measured here. `;
-  const phases = k !== null && otherPhases(chart.model, k) ? `Boundaries are those of the surrogate, ${tiedIn(chart.model, k).join("-")}.` : "";
-  line.textContent = missing + phases;
+  const line = chart.figure.querySelector(".status"), own = charts.filter(({ figure }) => figure === chart.figure);
+  const several = new Set(own.map(({ model }) => model)).size > 1;
+  if (line) line.textContent = [...new Set(own.map((one) => { const said = noteOf(one); return said && several ? `${MODELS[one.model].title}: ${said}` : said; }))].filter(Boolean).join(" ");
 }
 async function attempt(chart, work) {
   try { await work(chart); }
