@@ -116,6 +116,15 @@ def test_models_with_positions_are_measured(name, monkeypatch):
         assert {"outlier", "patch"} <= set(groups)
 
 
+def test_coupling_and_exponents_can_be_left_out(monkeypatch):
+    monkeypatch.setattr("raptor.inspection.separate.find_outliers", partial(find_outliers, factor=1.05))
+    model, images = raptor.load_model(family("vit").build()), [pixels(32, 32, batch=4, seed=seed) for seed in (0, 1)]
+    options = DynamicsOptions(outliers="separate", **{**FEW, "coupling_images": 0, "lyapunov_images": 0})
+    found = measure_dynamics(model, images, phases=None, options=options, progress=False)
+    assert found.coupling == {}
+    assert found.lyapunov is None
+
+
 def test_outliers_are_read_by_the_head_as_patches_are():
     model = raptor.load_model("scenes")
     found = last_layers(SeparatedOutliers(model, OutlierOrder(model, 3, 2)))

@@ -69,13 +69,38 @@ RUNG = Rung("interchangeable", False, Estimate(1.2, 1.1, 1.3, 64), 1.0, "Text.",
 def test_words_are_as_measured():
     rewritable = Rung("rewritable", True, Estimate(0.9, 0.8, 1.0, 64), 0.3, "More.", short="rewritable by 3 blocks")
     form = Rung("form", None, Estimate(0.98, math.nan, math.nan, 64), None, "Drift.")
-    assert headline([form, RUNG, rewritable]) == "Rewritable by 3 blocks. Layers not interchangeable."
+    assert headline([form, RUNG, rewritable]) == (
+        "Is depth a recurrence? In part: rewritable by 3 blocks, but layers not interchangeable."
+    )
     assert headline([form]) is None
     assert [mark(rung) for rung in (form, RUNG, rewritable)] == ["description only", "no", "yes"]
     assert lines([form, RUNG])[1:] == [
         f"{RUNGS['form']} Description only. Drift.", f"{RUNGS['interchangeable']} No. Text.",
     ]  # fmt: skip
     assert set(RUNGS) == {"form", "interchangeable", "rewritable", "same_system"}
+
+
+@pytest.mark.parametrize(
+    ("rewritable", "interchangeable", "said"),
+    [
+        (True, True, "Yes: a, and b."),
+        (True, False, "In part: a, but b."),
+        (True, None, "In part: a; b."),
+        (False, True, "In part: a; b."),
+        (False, False, "No: a; b."),
+        (False, None, "Inconclusive: a; b."),
+        (None, False, "Inconclusive: a; b."),
+        (None, None, "Inconclusive: a; b."),
+    ],
+)
+def test_one_sentence_says_the_verdict(rewritable, interchangeable, said):
+    rungs = [Rung("interchangeable", interchangeable, short="b"), Rung("rewritable", rewritable, short="a")]
+    assert headline(rungs) == f"Is depth a recurrence? {said}"
+    same = Rung("same_system", True, short="c")
+    assert headline([*rungs, same]) == f"Is depth a recurrence? {said[:-1]}; c."
+    alone = {True: "In part", False: "Inconclusive", None: "Inconclusive"}[rewritable]
+    assert headline(rungs[1:]) == f"Is depth a recurrence? {alone}: a."
+    assert headline([same]) == "C."
 
 
 def test_the_demo_tells_the_ladder_first(demo_run):

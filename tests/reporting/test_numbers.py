@@ -5,12 +5,19 @@ from __future__ import annotations
 import json
 import math
 import re
+import shutil
+from dataclasses import replace
 from html.parser import HTMLParser
+from urllib.parse import unquote
 
 import pytest
 
+from raptor.core.phases import Phases
 from raptor.reporting.collect import collect
+from raptor.reporting.depth import depth_of
 from raptor.reporting.page import render
+from raptor.reporting.write import write_page
+from raptor.runtime.verbs import import_features
 
 
 class Numbers(HTMLParser):
@@ -76,9 +83,48 @@ def test_the_first_screen_has_five_numbers_with_their_runs(demo_run):
     assert ("phases", "phases") in found
 
 
+def data_of(page):
+    """Return what the page's script reads."""
+    return json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.S)[1])
+
+
+def test_every_number_has_an_address_from_the_page(demo_run, tmp_path):
+    page = (demo_run / "report.html").read_text()
+    files = data_of(page)["files"]["m0"]
+    for run, *_ in Numbers(page).found:
+        assert (demo_run / unquote(files[run])).samefile(demo_run / run / "result.json")
+    runs = shutil.copytree(demo_run / "phases", tmp_path / "a #1?" / "phases")
+    other = tmp_path / "pages" / "page.html"
+    write_page([runs], other)
+    ((name, address),) = data_of(other.read_text())["files"]["m0"].items()
+    assert (name, address) == ("phases", "../a%20%231%3F/phases/result.json")
+    assert data_of(render(collect([runs])))["files"] == {}  # a page that lies nowhere has no links
+
+
+def test_the_top_says_why_there_are_as_many_phases(demo_run):
+    top = (demo_run / "report.html").read_text().partition('id="controls"')[0]
+    why = Numbers(top[top.index("Why k = ") :]).found[0]
+    assert why[:2] == ("phases", "useful_k")
+
+
+def test_the_ruler_knows_the_phases_of_surrogates(demo_run):
+    """The phases that were found and those of the surrogate that figures show may differ."""
+    import_features("command")
+    (subject,) = collect([demo_run])
+    found, shown = depth_of(subject), subject.of("dynamics")[0].record.result.against.models
+    (run,) = (run for run in subject.of("fidelity") if run.record.about["surrogate"] in shown)
+    phases = run.record.result.phases
+    assert found.surrogates[phases.k] == list(phases.lengths)
+    other = Phases((1,) * (phases.k - 1) + (found.layers - phases.k + 1,))
+    record = replace(run.record, result=replace(run.record.result, phases=other))
+    subject.runs[subject.runs.index(run)] = replace(run, record=record)
+    assert depth_of(subject).surrogates == {**found.surrogates, phases.k: list(other.lengths)}
+    assert depth_of(subject).partitions == found.partitions
+
+
 def test_panels_have_the_numbers_of_the_result_files(demo_run):
     page = (demo_run / "report.html").read_text()
-    data = json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.S)[1])
+    data = data_of(page)
     dynamics = json.loads((demo_run / "dynamics" / "result.json").read_text())
     (speed,) = (one for one in data["figures"].values() if one["name"] == "speed")
     rows = [
@@ -99,8 +145,6 @@ def test_panels_have_the_numbers_of_the_result_files(demo_run):
 
 
 def test_a_page_of_nothing_and_of_a_damaged_run_has_a_note(demo_run, tmp_path):
-    import shutil
-
     run = shutil.copytree(demo_run / "phases", tmp_path / "phases")
     (run / "result.json").write_text('{"k": ')
     (subject,) = collect([run])

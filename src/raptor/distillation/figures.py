@@ -33,7 +33,9 @@ def training(result: DistillResult, name: str) -> Figure | None:
 @figure_of_runs(
     "surrogates-training", "surrogate",
     "Training loss of the surrogates that were trained in these runs; surrogates that were loaded have none. Stage 1 "
-    "trains each block alone (blockwise), stage 2 all blocks together (end-to-end).",
+    "trains each block alone (blockwise), stage 2 all blocks together (end-to-end). A short training, such as that of "
+    "`raptor demo`, shows how it works and not what a surrogate can reach: the top of the page shows another surrogate "
+    "if there is one.",
     order=60, title="How were the surrogates trained?",
 )  # fmt: skip
 def surrogates_training(records: Mapping[str, Sequence[Record[Any]]]) -> Figure | None:

@@ -119,6 +119,8 @@ class ModelDynamics:
         read at layer L, and that training therefore left undetermined.
     lyapunov
         Lyapunov exponents of each phase; None without phases.
+    lyapunov_from
+        The command that measured them, if they come with a bundled model.
     beyond
         The last step repeated beyond the last layer; None where it was not measured.
     claims
@@ -144,6 +146,7 @@ class ModelDynamics:
     coupling: dict[str, Coupling] = field(default_factory=dict)
     last_layer: dict[str, int] = field(default_factory=dict)
     lyapunov: LyapunovResult | None
+    lyapunov_from: str | None = key(None, omit_none=True)
     beyond: FixedPointResult | None = key(None, omit_none=True)
     claims: list[Claim] = field(default_factory=list)
     outliers: OutlierGroup | None = key(None, omit_none=True)

@@ -124,7 +124,7 @@ def measure_model(
         phases=own,
         stationarity=evidence.stationarity,
         mixing=None if mixing is None else mixing.summary(),
-        coupling=coupling(flow, few[: options.coupling_images].split(1), own, seed),
+        coupling=coupling(flow, few[: options.coupling_images].split(1), own, seed) if options.coupling_images else {},
         last_layer=evidence.last,
         lyapunov=None if phased is None else lyapunov_exponents(model, lyapunov_images, phased, seed=seed),
         beyond=iterate_last_step(flow, some, seed=seed) if beyond else None,

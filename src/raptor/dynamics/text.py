@@ -8,9 +8,22 @@ from typing import Any
 from raptor.dynamics import curves  # noqa: F401 (registers them)
 from raptor.dynamics.claims.claim import Claim
 from raptor.dynamics.curves.registry import CURVES
+from raptor.dynamics.published import beside_the_paper
 from raptor.dynamics.result import Against, DynamicsResult
 from raptor.render.registry import Rung, evidence, page_sentences, page_table
-from raptor.render.tables import HELD, Cell, Link, Mark, Number, Part, Table, file_lines, format_estimate, format_number
+from raptor.render.tables import (
+    HELD,
+    NOT_ABOVE_NULL,
+    Cell,
+    Link,
+    Mark,
+    Number,
+    Part,
+    Table,
+    file_lines,
+    format_estimate,
+    format_number,
+)
 from raptor.runtime.rundir import Record
 
 
@@ -98,7 +111,7 @@ def _row(i: int, claim: Claim) -> tuple[Cell, ...]:
     effect: Cell = "" if claim.effect is None else Number(claim.effect, ".3f", f"claims/{i}/effect", ends)
     null: Cell = "" if claim.null is None else Number(claim.null, ".3f", f"claims/{i}/null")
     p: Cell = "" if claim.p_adjusted is None else Number(claim.p_adjusted, ".3f", f"claims/{i}/p_adjusted")
-    result = Mark(claim.held, verdict(claim))
+    result = Mark(claim.held, verdict(claim), NOT_ABOVE_NULL if claim.beyond_null is False else "")
     return Link(claim.text, claim.figure or ""), result, effect, f"{claim.smallest_effect:g}", null, p
 
 
@@ -108,6 +121,12 @@ def page_claims(record: Record[DynamicsResult]) -> Table:
     table = claims(record.result)
     rows = tuple((*row, one.evidence) for row, one in zip(table.rows, record.result.claims, strict=True))
     return Table(table.title, (*table.columns, "measured"), rows)
+
+
+@page_table("dynamics", "dynamics")
+def page_published(record: Record[DynamicsResult]) -> Table:
+    """Return the numbers that the paper printed, beside those of this model."""
+    return beside_the_paper(record.result)
 
 
 @page_sentences("dynamics", "dynamics")
@@ -129,14 +148,29 @@ def how_judged(record: Record[DynamicsResult]) -> list[str]:
         "threshold; otherwise it is inconclusive. The null is the effect expected without the claimed phenomenon, "
         "for example with updates in random directions; p is the probability of an effect at least as large under "
         "the null, corrected for the number of claims. A claim can hold and yet not be significantly above its "
-        "null. docs/claims.md defines effect, threshold and null of each claim.",
+        "null; a half circle marks it, because the same would be seen without the phenomenon. docs/claims.md defines "
+        "effect, threshold and null of each claim.",
     ]
 
 
 @page_sentences("dynamics", "refuted")
 def refuted(record: Record[DynamicsResult]) -> list[str]:
     """Return the claims that do not hold; the table of claims has the evidence."""
-    return [f"{one.text[0].upper()}{one.text[1:]}." for one in record.result.claims if one.held is False]
+    return [_sentence(one.text) for one in record.result.claims if one.held is False]
+
+
+@page_sentences("dynamics", "open")
+def unresolved(record: Record[DynamicsResult]) -> list[str]:
+    """Return the claims that are inconclusive, or hold but not significantly above their null."""
+    return [
+        f"{_sentence(one.text)[:-1]}: {verdict(one)}."
+        for one in record.result.claims
+        if one.held is None or one.beyond_null is False
+    ]
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def distances(against: Against) -> Table:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from raptor.core.options import Option
 from raptor.data.options import LoadOptions
-from raptor.errors import OptionError
+from raptor.errors import OptionError, RaptorError
 from raptor.evaluation.options import FidelityOptions
 from raptor.runtime.options import Data, RunOptions, Weights
 from raptor.runtime.rundir import Record, Run
@@ -80,10 +80,21 @@ def fidelity_command(
             result,
             images=result.n,
             layers=both.depth,
-            about={"surrogate": surrogate, "teacher": name, "data": data},
+            about={"surrogate": surrogate, "teacher": name, "data": data, **_trained(both)},
             damaged=images.damaged,
             figures=draw(run, "fidelity", result, both.teacher.name),
         )
+
+
+def _trained(surrogate: Surrogate) -> dict[str, list[int]]:
+    """Return the steps of both stages of the training that a surrogate records; nothing where it has no such record."""
+    from raptor.evaluation.nulls import recorded_recipe
+
+    try:
+        recipe = recorded_recipe(surrogate.record)
+        return {"steps": [recipe.blockwise.steps, recipe.end_to_end.steps]}
+    except (RaptorError, KeyError, TypeError, ValueError):  # surrogates may come from anybody
+        return {}
 
 
 def _training_images(

@@ -15,6 +15,7 @@ from raptor.evaluation.summary.headline import fair_r2
 from raptor.evaluation.summary.naming import label
 from raptor.render.charts import HEIGHT, PALETTE, WIDTH, Figure, Row, chart_of
 from raptor.render.registry import figure, figure_of_runs
+from raptor.render.tables import stored_note
 from raptor.runtime.rundir import Record
 
 MEASURES = {"r2": "R2", "robust_r2": "robust R2", "skill": "skill", "cosine": "cosine with the teacher's token"}
@@ -26,7 +27,7 @@ KINDS = {
     "untied control": ("#E69F00", "diamond"),
     "affine map in place of one phase": ("#009E73", "triangle-up"),
     "surrogate of a control network": ("#D55E00", "cross"),
-    "identity": (GREY, "stroke"),
+    "identity": (GREY, "triangle-down"),
 }
 Records = Mapping[str, Sequence[Record[Any]]]
 
@@ -123,7 +124,12 @@ def surrogates_cost(records: Records) -> Figure | None:
             panels.append(_scatter(own, x, axes, seen))
     if not panels:
         return None
-    title = alt.Title("Cost and accuracy", subtitle=f"n = {measured[0].images} held-out images")
+    stored = next((record.result.nulls_from for record in measured if record.result.nulls_from), None)
+    about = [
+        f"n = {measured[0].images} held-out images",
+        *(f"Control networks: {one[0].lower()}{one[1:]}" for one in stored_note(stored)),
+    ]
+    title = alt.Title("Cost and accuracy", subtitle=about)
     return Figure(alt.hconcat(*panels).properties(title=title), rows)
 
 

@@ -14,7 +14,7 @@ from raptor.evaluation.evaluate import FidelityResult
 from raptor.evaluation.linear import PhaseScores
 from raptor.evaluation.measures import MEASURES
 from raptor.evaluation.nulls import TEACHER
-from raptor.render.tables import Cell, Number, Part, Table, format_number
+from raptor.render.tables import Cell, Number, Part, Table, format_number, stored_note
 
 # Kinds of map from the input of a phase to its end, as in `LinearBaselines`, with their names in tables.
 MAPS = {
@@ -157,13 +157,12 @@ def nulls(result: FidelityResult, name: str | None = None) -> Table | None:
         rows.append((*(() if name is None else ("newly trained",)), title, steps, *values))
     n = max(one.n for one in result.nulls.values())
     columns = (*(() if name is None else ("surrogate",)), "trained to reproduce", "training steps", *measures.values())
-    before_now = "" if result.nulls_from is None else f"; measured with {result.nulls_from}"
     title = (
         "Control: surrogates of networks without recurrence, with the same phases; values at the last layer. R2 of the "
         "last update: how well the surrogate predicts the last update from the teacher's tokens one layer before. "
         f"n = {n:,} held-out images for the short trainings [95% interval]"
     )
-    return Table(title + before_now, columns, tuple(rows))
+    return Table(". ".join([title, *stored_note(result.nulls_from)]), columns, tuple(rows))
 
 
 def _last_ends(at: str) -> tuple[str, str]:

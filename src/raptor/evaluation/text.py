@@ -11,7 +11,7 @@ from raptor.evaluation.elastic.table import elastic_table
 from raptor.evaluation.evaluate import FidelityResult
 from raptor.evaluation.rewritable import rewritable_rung
 from raptor.evaluation.summary.headline import fidelity_tiles
-from raptor.evaluation.summary.naming import surrogate_name
+from raptor.evaluation.summary.naming import surrogate_name, training_of
 from raptor.render.registry import Rung, evidence, page_sentences, page_table
 from raptor.render.tables import Cell, Number, Part, Table, file_lines
 from raptor.render.tiles import Tile, tiles
@@ -46,7 +46,8 @@ def how_measured(record: Record[FidelityResult]) -> list[str]:
 @page_table("fidelity", "surrogate")
 def cost(record: Record[FidelityResult]) -> Table:
     """Return what the surrogate keeps and costs."""
-    return tables.cost(record.result, surrogate_name(record), record.result.phases, record.images)
+    name = surrogate_name(record) + training_of(record)
+    return tables.cost(record.result, name, record.result.phases, record.images)
 
 
 @page_table("fidelity", "surrogate")

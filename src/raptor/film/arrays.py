@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from raptor.errors import OutputError, one_line
-from raptor.film.film import Film
+from raptor.film.film import BUDGET, Film
 
 ARRAYS = "film.npz"
 KINDS = ("colours", "directions", "apart", "outliers", "cosines")  # arrays by flow; cosines in older films
@@ -82,7 +82,7 @@ def film_bytes(film: Film, pictures: NDArray[np.uint8]) -> bytes:
     return buffer.getvalue()
 
 
-def film_data(file: Path, phases: str, blocks: Mapping[str, int] | None = None) -> PageFilm:
+def film_data(file: Path, phases: str, blocks: Mapping[str, int] | None = None, films: int = 1) -> PageFilm:
     """Read a film for the page.
 
     Parameters
@@ -93,18 +93,24 @@ def film_data(file: Path, phases: str, blocks: Mapping[str, int] | None = None) 
         Text such as `7-3-2`, or nothing.
     blocks
         Numbers of blocks of the surrogates, by flow.
+    films
+        Number of films of the page. They share its size, so that each has fewer images.
     """
     try:
-        return _read(file, phases, dict(blocks or {}))
+        return _read(file, phases, dict(blocks or {}), films)
     except Exception as error:  # a damaged or foreign file raises almost anything
         raise OutputError(f"the film {str(file)!r} cannot be read: {one_line(error)}") from error
 
 
-def _read(file: Path, phases: str, blocks: dict[str, int]) -> PageFilm:
+def _read(file: Path, phases: str, blocks: dict[str, int], films: int) -> PageFilm:
     with np.load(file, allow_pickle=False) as stored:
         if (size := sum(entry.file_size for entry in stored.zip.infolist())) > LARGEST:
             raise ValueError(f"it has {size:,} bytes; at most {LARGEST:,} are read")
         arrays = {name: stored[name] for name in stored.files}
+    size = sum(array.nbytes for name, array in arrays.items() if name.partition("/")[0] in ("directions", "cosines"))
+    images = len(arrays["pictures"])
+    kept = min(images, max(1, images * BUDGET // (films * max(1, size))))
+    arrays = {name: array if films == 1 else array[:kept] for name, array in arrays.items()}
     pictures = arrays.pop("pictures")
     by_kind: dict[str, dict[str, NDArray[Any]]] = {kind: {} for kind in KINDS}
     for name, array in arrays.items():

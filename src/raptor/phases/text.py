@@ -136,6 +136,7 @@ def phases_tile(record: Record[Any]) -> Iterator[Tile]:
         text = found_again(least)
         detail += [f"{text[0].upper()}{text[1:]} of ", Number(result.bootstrap.n, ",", "bootstrap/n"),
                    " resamples of ", Number(record.images, ",", "images"), " images. "]  # fmt: skip
+    detail += _why(result)
     if result.suggested_k == 1:
         detail.append("The similarity alone is no evidence of phases: a smooth drift describes it better.")
     else:
@@ -143,6 +144,15 @@ def phases_tile(record: Record[Any]) -> Iterator[Tile]:
     value = Phrase((Number(result.k, "", "k"), " phases" if result.k != 1 else " phase"))
     paper = "7-3-2 (DINOv2-B, k = 3)" if result.k == 3 and result.phases.depth == 12 else None
     yield Tile("phases", "Phases", value, Phrase(tuple(detail)), ribbon=result.phases.lengths, paper=paper)
+
+
+def _why(result: PhasesResult) -> list[str | Number]:
+    """Return why there are as many phases."""
+    useful = Number(result.useful_k, "", "useful_k")
+    if result.k != result.useful_k:
+        return [f"k = {result.k} was given; raptor would choose ", useful, ". "]
+    why = "no boundary is worth adding. " if result.k == 1 else "the elbow; more phases fit little better. "
+    return ["Why k = ", useful, f": {why}"]
 
 
 @evidence(VERB)

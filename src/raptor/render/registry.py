@@ -188,7 +188,8 @@ def page_table(verb: str, section: str, unless: str | None = None) -> Callable[[
 def page_sentences(verb: str, section: str, unless: str | None = None) -> Callable[[Function], Function]:
     """Register a function from a record to sentences: each is text, or a tuple of texts and `Number`s.
 
-    Besides the sections of figures, `answer` is the paragraph at the top, and `refuted` lists what did not hold.
+    Besides the sections of figures, `answer` is the paragraph at the top, `refuted` lists what did not hold, and
+    `open` what is undecided.
     """
 
     def register(make: Function) -> Function:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # Whether a claim holds, in words.
 HELD: dict[bool | None, str] = {True: "holds", False: "does not hold", None: "inconclusive"}
 VERDICTS: dict[bool | None, str] = {True: "yes", False: "no", None: "inconclusive"}  # as the page's style knows them
+NOT_ABOVE_NULL = "not above its null"  # a claim that holds, as well as by chance
 
 
 def format_number(value: Any, form: str = ".3f") -> str:
@@ -32,6 +33,11 @@ def format_estimate(value: Estimate[float], form: str = ".3f") -> str:
     """Return a number with its interval as text; the number alone where it has none."""
     shown, low, high = (format_number(part, form) for part in (value.value, *value.ci))
     return shown if "nan" in (low, high) else f"{shown} [{low}, {high}]"
+
+
+def stored_note(command: str | None) -> list[str]:
+    """Return a sentence on a result that comes with raptor; nothing for one that was measured now."""
+    return [] if command is None else [f"Not measured in this run: comes with raptor, made by `{command}`."]
 
 
 @dataclass(frozen=True)
@@ -116,17 +122,22 @@ class Mark:
         True, false, or None if inconclusive.
     words
         The verdict in words; by default those of `HELD`.
+    kind
+        What the page marks; by default whether it holds.
     """
 
     held: bool | None
     words: str = ""
+    kind: str = ""
 
     def __str__(self) -> str:
         return self.words or HELD[self.held]
 
     def html(self, run: str = "") -> Markup:
         """Return the words, with the verdict as data."""
-        return Markup('<span class="verdict" data-held="{}">{}</span>').format(VERDICTS[self.held], str(self))
+        return Markup('<span class="verdict" data-held="{}">{}</span>').format(
+            self.kind or VERDICTS[self.held], str(self)
+        )
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ class Depth:
     groups
         Token groups that figures have, besides all tokens.
     surrogates
-        Numbers of blocks of the surrogates that were measured.
+        By number of blocks, the phases of the surrogate that figures show: they may differ from those of the model.
     """
 
     title: str
@@ -35,7 +35,7 @@ class Depth:
     group: str = "all"
     partitions: dict[str, dict[int, list[int]]] = field(default_factory=dict)
     groups: list[str] = field(default_factory=list)
-    surrogates: list[int] = field(default_factory=list)
+    surrogates: dict[int, list[int]] = field(default_factory=dict)
 
 
 ORDER = ("cls", "register", "patch", "outlier")
@@ -60,16 +60,27 @@ def depth_of(subject: Subject) -> Depth:
                 partitions.setdefault(name, {}).update(own)
             k = result.k if k is None else k
         groups |= _groups_in(result)
-    surrogates = {}
-    for run in [*subject.of("fidelity"), *subject.of("distill"), *subject.of("film"), *subject.of("dynamics")]:
-        phases: Any = getattr(run.record.result, "phases", None) if run.record is not None else None
-        if isinstance(phases, Phases):
-            partitions.setdefault("all", {}).setdefault(phases.k, list(phases.lengths))
-            k = phases.k if k is None else k
-            if run.verb in ("fidelity", "distill"):
-                surrogates[phases.k] = True
+    surrogates = _surrogates(subject)
+    measured = [run.record.result for run in subject.of("film") + subject.of("dynamics") if run.record is not None]
+    given = [one.phases for one in measured if isinstance(one.phases, Phases)]
+    for lengths in [*surrogates.values(), *(list(phases.lengths) for phases in given)]:
+        partitions.setdefault("all", {}).setdefault(len(lengths), lengths)
+        k = len(lengths) if k is None else k
     shown = [group for group in ORDER if group in groups]
-    return Depth(subject.short, layers, k or 1, "all", partitions, shown, sorted(surrogates))
+    return Depth(subject.short, layers, k or 1, "all", partitions, shown, dict(sorted(surrogates.items())))
+
+
+def _surrogates(subject: Subject) -> dict[int, list[int]]:
+    """Return the phases of surrogates by number of blocks: first of those that figures of dynamics show."""
+    compared = [getattr(run.record.result, "against", None) for run in subject.of("dynamics") if run.record is not None]
+    names = {name for against in compared if against is not None for name in against.models}
+    records = [run.record for verb in ("fidelity", "distill") for run in subject.of(verb) if run.record is not None]
+    found: dict[int, list[int]] = {}
+    for record in sorted(records, key=lambda one: one.about.get("surrogate") not in names):
+        phases: Any = getattr(record.result, "phases", None)
+        if isinstance(phases, Phases):
+            found.setdefault(phases.k, list(phases.lengths))
+    return found
 
 
 def _groups_in(result: Any) -> set[str]:

@@ -105,10 +105,29 @@ def mark(rung: Rung) -> str:
 
 
 def headline(rungs: Sequence[Rung]) -> str | None:
-    """Return the verdict in a few words, such as "Rewritable by 3 blocks. Layers are not interchangeable."."""
-    order = ("rewritable", "interchangeable", "same_system")
-    said = [rung.short for name in order for rung in rungs if rung.rung == name and rung.short]
-    return " ".join(f"{text[0].upper()}{text[1:]}." for text in said) or None
+    """Return the verdict on recurrence in one sentence; None where no rung says anything of it.
+
+    Depth is recurrent if a few blocks can replace the layers and the layers of a phase are interchangeable. It is
+    recurrent in part if one of the two holds.
+    """
+    found = {rung.rung: rung for rung in rungs if rung.short}
+    tested = [found[name] for name in ("rewritable", "interchangeable") if name in found]
+    others = [rung.short for name, rung in found.items() if name == "same_system"]
+    if not tested:
+        return " ".join(f"{text[0].upper()}{text[1:]}." for text in others) or None
+    held = [rung.held for rung in tested]
+    answer = "inconclusive"
+    if all(held):
+        answer = "yes" if len(held) > 1 else "in part"
+    elif any(held):
+        answer = "in part"
+    elif None not in held and len(held) > 1:
+        answer = "no"
+    joined = "; "
+    if held[0] and held[-1] is not None:
+        joined = ", and " if held[-1] else ", but "
+    said = "; ".join([joined.join(rung.short for rung in tested), *others])
+    return f"Is depth a recurrence? {answer.capitalize()}: {said}."
 
 
 def lines(rungs: Sequence[Rung]) -> list[str]:

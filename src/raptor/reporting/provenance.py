@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from raptor.render.tables import Number, Table
-from raptor.reporting.collect import Json, SavedRun, command_of
+from raptor.reporting.collect import Json, SavedRun, Subject, command_of
 
 
 def provenance(run: SavedRun) -> list[Table]:
@@ -23,6 +26,26 @@ def provenance(run: SavedRun) -> list[Table]:
         Table("Stages", ("stage", "command", "seed", "images", "seconds"), (stage,)),
         Table("Commands", ("command", "versions", "machine"), ((command, _versions(run.config), machine),)),
     ]
+
+
+def result_files(subject: Subject, beside: Path) -> dict[str, str]:
+    """Return the address of the result file of each run, relative to the page; of runs with one name, the first.
+
+    Parameters
+    ----------
+    subject
+        A model of the page.
+    beside
+        Directory of the page.
+    """
+    found: dict[str, str] = {}
+    for run in subject.runs:
+        try:
+            path = Path(os.path.relpath(run.folder.resolve(), beside.resolve())) / "result.json"
+            found.setdefault(run.name, quote(path.as_posix(), errors="surrogateescape"))
+        except (OSError, ValueError):  # on another drive, there is no relative path
+            continue
+    return found
 
 
 def _number(run: SavedRun, key: str) -> float | None:

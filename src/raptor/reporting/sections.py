@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from markupsafe import Markup
 
@@ -31,8 +31,8 @@ CHAPTERS = {
     "linearise": ("5. Linearise", "How much of depth is one linear map, applied again and again?"),
     "further": ("Further measures", "Other measures that were registered."),
 }  # fmt: skip
-# Sentences may also belong to the summary at the top, or to its list of claims that did not hold.
-ANSWER, REFUTED = "answer", "refuted"
+# Sentences may also belong to the summary at the top, or to its lists of claims that did not hold, or are open.
+ANSWER, REFUTED, OPEN = "answer", "refuted", "open"
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Section:
             figures = [one for one in self.figures if one.chapter == name]
             title, intro = ("", "") if name is None else CHAPTERS.get(name, (name.replace("_", " ").capitalize(), ""))
             if figures:
-                found.append(Chapter(title, intro, figures))
+                found.append(Chapter(title, intro, _filling(figures)))
         return found
 
     @property
@@ -145,6 +145,13 @@ class Section:
                 return
         if rows:
             self.tables.append(PageTable(table.title, table.columns, rows))
+
+
+def _filling(figures: list[PageFigure]) -> list[PageFigure]:
+    """Return figures for two columns: of an odd number of narrow ones, the last takes the whole width."""
+    narrow = [figure for figure in figures if not figure.wide]
+    last = narrow[-1] if len(narrow) % 2 else None
+    return [replace(figure, wide=True) if figure is last else figure for figure in figures]
 
 
 def sentence_html(sentence: str | Sequence[Cell], run: str) -> Markup:

@@ -23,7 +23,10 @@ def side_by_side(shown: Sequence[dict[str, Any]]) -> PageTable:
     titles = {one.tile.name: one.tile.title for subject in shown for one in subject["tiles"]}
     rows = []
     for subject in shown:
-        values = {one.tile.name: _cell(one.value, one.tile.ribbon) for one in subject["tiles"]}
+        own = Markup('<span data-model="{}">{}</span>')  # whose result file the numbers come from
+        values = {
+            one.tile.name: own.format(subject["id"], _cell(one.value, one.tile.ribbon)) for one in subject["tiles"]
+        }
         rows.append((escape(subject["title"]), *(values.get(name, Markup("&mdash;")) for name in titles)))
     return PageTable("Models", ("model", *titles.values()), rows)
 
@@ -66,7 +69,8 @@ def small_multiples(shown: Sequence[dict[str, Any]], data: Json) -> list[PageFig
         identity = f"beside-{entry.name}"
         csv = "".join(data["figures"][own]["csv"] for own in found.values())
         data["figures"][identity] = {"panels": made, "csv": csv, "name": entry.name, "model": next(iter(found))}
-        caption = f"One panel per model, at the same share of depth. {entry.caption.partition('. ')[0]}."
+        about = entry.caption.partition(". ")[0].removeprefix("Left: ")
+        caption = f"One panel per model, at the same share of depth. {about[0].upper()}{about[1:]}."
         figures.append(
             PageFigure(identity, identity, entry.title or entry.name, caption, entry.paper, True, (order, 0))
         )

@@ -21,7 +21,7 @@ from raptor.reporting.collect import Json, SavedFigure, SavedRun, Subject, is_ow
 from raptor.reporting.depth import depth_of
 from raptor.reporting.ladder import headline, ladder, lines, rung_line
 from raptor.reporting.provenance import provenance
-from raptor.reporting.sections import ANSWER, REFUTED, SECTIONS, PageFigure, Section, sentence_html
+from raptor.reporting.sections import ANSWER, OPEN, REFUTED, SECTIONS, PageFigure, Section, sentence_html
 from raptor.reporting.top import citation, measured_on, top_tiles
 from raptor.runtime.verbs import VERBS, import_features
 
@@ -39,13 +39,16 @@ class SubjectPage:
         Beginning of identifiers on the page.
     data
         What the page's script reads: the depth of models, and panels of figures and films by identifier.
+    films
+        Number of films of the whole page.
     """
 
-    def __init__(self, subject: Subject, identity: str, data: Json):
+    def __init__(self, subject: Subject, identity: str, data: Json, films: int = 1):
+        self.films = films
         self.subject, self.identity, self.data = subject, identity, data
         self.missing = subject.missing
         self.sections = {name: Section(name, title) for name, title in SECTIONS.items()}
-        self.top: dict[str, list[Markup]] = {ANSWER: [], REFUTED: []}
+        self.top: dict[str, list[Markup]] = {ANSWER: [], REFUTED: [], OPEN: []}
         self.drawn = {(run.verb, stem_of(run.verb, one.name)) for run in subject.runs for one in run.figures}
 
     def shown(self) -> dict[str, Any]:
@@ -74,6 +77,7 @@ class SubjectPage:
             "citation": citation(self.subject, tiles),
             "answer": self.top[ANSWER],
             "refuted": self.top[REFUTED],
+            "open": self.top[OPEN],
             "missing": self.missing,
             "sections": [section for section in self.sections.values() if section.filled],
         }
@@ -177,7 +181,7 @@ class SubjectPage:
             return
         try:
             result = run.record.result
-            film = film_data(run.folder / ARRAYS, str(result.phases), result.blocks)
+            film = film_data(run.folder / ARRAYS, str(result.phases), result.blocks, self.films)
         except OutputError as error:
             self.missing.append(str(error))
             return
@@ -232,4 +236,6 @@ def _titles(spec: Any) -> tuple[str, str]:
     """Return the title of a chart without the name of its model, and its subtitle."""
     title = spec.get("title", "") if isinstance(spec, dict) else ""
     text, below = (title.get("text", ""), title.get("subtitle", "")) if isinstance(title, dict) else (title, "")
-    return str(text).partition(": ")[0], str(below)
+    lines = [str(line).rstrip(".") for line in (below if isinstance(below, list) else [below])]
+    said = ". ".join(lines)
+    return str(text).partition(": ")[0], said if said.startswith("n = ") else said[:1].upper() + said[1:]

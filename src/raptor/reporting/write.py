@@ -29,7 +29,7 @@ def write_page(folders: Sequence[Path], page: Path) -> list[str]:
         The file to write; figures go to `figures/` beside it.
     """
     subjects = collect(folders)
-    text = render(subjects)
+    text = render(subjects, page.parent)
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
         with writing(page) as file:

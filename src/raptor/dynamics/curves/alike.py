@@ -10,7 +10,7 @@ from raptor.core.estimate import LayerEstimates
 from raptor.dynamics.curves.registry import measure
 from raptor.dynamics.measures import StateBatch
 
-MOST = 32  # images
+MOST = 64  # images
 
 
 @measure("state_coherence", of="states", label="cosine with the mean state", column=None, figure=False)

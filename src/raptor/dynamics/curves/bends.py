@@ -14,7 +14,7 @@ from raptor.dynamics.curves.registry import measure
 from raptor.dynamics.measures import StateBatch
 from raptor.runtime.device import doubled
 
-MOST = 32  # images
+MOST = 64  # images
 SHUFFLES = 8
 
 
@@ -24,7 +24,8 @@ SHUFFLES = 8
 )  # fmt: skip
 @measure(
     "curvature", of="steps", label="angle between consecutive updates (radians)", column=None,
-    caption="Curvature: the angle between the updates of two consecutive steps.", chapter="reorient",
+    caption="Curvature: the angle between the updates of two consecutive steps. It is 0 on a straight path, and pi / 2 "
+    "if updates are unrelated.", chapter="reorient", title="How much do paths bend?",
 )  # fmt: skip
 @measure(
     "update_cosine", of="steps", label="cosine of consecutive updates", column="update cosine", figure=False

@@ -47,6 +47,7 @@ class Curve:
 
 
 CURVES: dict[str, Curve] = {}
+FURTHER = 60  # order of these figures in a chapter: after those of the paper
 
 
 def measure(
@@ -60,6 +61,7 @@ def measure(
     figure: bool = True,
     method: str = "compute",
     chapter: str = "further",
+    title: str | None = None,
 ) -> Callable[[MeasureClass], MeasureClass]:
     """Register a class with `update(batch)` and `compute(seed) -> LayerEstimates` as a measure of `raptor dynamics`.
 
@@ -75,15 +77,16 @@ def measure(
         Title of the column in the terminal: the name by default, None for no column.
     figure
         Whether to draw the curve in a figure of its own; False where another figure shows it.
-    chapter
-        Chapter of the page's section on dynamics that the figure belongs to.
+    chapter, title
+        Chapter of the page's section on dynamics that the figure belongs to, and its heading; the name by default.
     """
 
     def register(cls: MeasureClass) -> MeasureClass:
         shown = name.replace("_", " ") if column == "" else column
         CURVES[name] = Curve(name, of, label, shown, cls, method)
         if figure:
-            register_figure("dynamics", name, "dynamics", caption or f"{label} by layer.", paper, chapter=chapter)(
+            said = caption or f"{label} by layer."
+            register_figure("dynamics", name, "dynamics", said, paper, order=FURTHER, chapter=chapter, title=title)(
                 _drawing(name)
             )
         return cls

@@ -13,6 +13,7 @@ from raptor.dynamics.result import DynamicsResult, ModelDynamics
 from raptor.render.charts import HEIGHT, PALETTE, WIDTH, Figure, chart_of
 from raptor.render.layer_charts import STATES, about, by_layer, curves, of_groups
 from raptor.render.registry import figure
+from raptor.render.tables import stored_note
 
 PANEL = 240  # pixels
 BASINS = {
@@ -97,7 +98,7 @@ def expansion(result: DynamicsResult, name: str) -> Figure | None:
     band = base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title=""), y2="high:Q")
     zero = chart_of([{"exponent": 0}]).mark_rule(strokeDash=[4, 3], color="#777777")
     subtitle = f"n = {result.lyapunov.n} image{'s' * (result.lyapunov.n != 1)}; band: 95% interval over images"
-    title = alt.Title(f"Lyapunov exponents: {name}", subtitle=subtitle)
+    title = alt.Title(f"Lyapunov exponents: {name}", subtitle=[subtitle, *stored_note(result.lyapunov_from)])
     chart = (zero.encode(y="exponent:Q") + band + line).properties(width=WIDTH, height=HEIGHT, title=title)
     return Figure(chart, rows)
 

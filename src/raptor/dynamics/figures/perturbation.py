@@ -44,9 +44,10 @@ def correction(result: DynamicsResult, name: str) -> Figure | None:
         ]  # fmt: skip
         rows += own
         numbers = [alt.Tooltip(f"{column}:Q", format=".4f") for column in ("angle", "passive")]
+        colours = alt.Scale(scheme=SEQUENTIAL, domain=[min(applied.layers), max(applied.layers)])
         lines = chart_of([row for row in own if row["epsilon"] == SHOWN]).encode(
             x=alt.X("layer:Q", title="layer", axis=alt.Axis(tickMinStep=1, format="d")),
-            color=alt.Color("pushed at:Q", title="perturbed layer", scale=alt.Scale(scheme=SEQUENTIAL)),
+            color=alt.Color("pushed at:Q", title="perturbed layer", scale=colours),
             detail="pushed at:O",
             tooltip=["pushed at:Q", "layer:Q", *numbers],
         )
@@ -148,7 +149,8 @@ def mixing(result: DynamicsResult, name: str) -> Figure | None:
     band = base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title=title), y2="high:Q")
     level = chart_of([{"slope": rows[-1]["slope"]}]).mark_rule(strokeDash=[4, 3], color="#777777")
     about = alt.Title(
-        f"Mixtures of two images: {name}", subtitle=f"n = {found.pairs} pairs; band: 95% interval over pairs"
+        f"Mixtures of two images: {name}",
+        subtitle=f"n = {2 * found.pairs} images in {found.pairs} pairs; band: 95% interval over pairs",
     )
     chart = (level.encode(y="slope:Q") + band + line).properties(width=PANEL + 120, height=PANEL, title=about)
     return Figure(chart, rows)

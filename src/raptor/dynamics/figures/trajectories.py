@@ -46,7 +46,7 @@ def trajectories(result: DynamicsResult, name: str) -> Figure:
         faint = _lines(single, scale).mark_line(opacity=0.25, strokeWidth=1).encode(detail="path:N")
         bold = _lines(means, scale).mark_line(strokeWidth=2.5)
         dots = _lines(means, scale).mark_circle().encode(
-            size=alt.Size("layer:Q", title="layer", scale=alt.Scale(range=[8, 90])), tooltip=["class:N", "layer:Q"]
+            size=alt.Size("layer:Q", legend=None, scale=alt.Scale(range=[8, 90])), tooltip=["class:N", "layer:Q"]
         )  # fmt: skip
         panels.append(
             (faint + bold + dots).properties(

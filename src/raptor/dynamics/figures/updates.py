@@ -6,6 +6,7 @@ import altair as alt
 
 from raptor.dynamics.curves.overlay import overlaid
 from raptor.dynamics.curves.registry import CURVES
+from raptor.dynamics.published import PUBLISHED, RANK, SOURCE
 from raptor.dynamics.result import DynamicsResult
 from raptor.render.charts import Figure
 from raptor.render.layer_charts import STEPS, TEACHER, about, by_layer, curves, of_groups
@@ -43,7 +44,8 @@ def speed(result: DynamicsResult, name: str) -> Figure:
     "dynamics",
     "Effective rank of the updates. Stable rank: squared Frobenius norm / squared spectral norm; "
     "centred: after subtracting the mean update over tokens and images. Entropy rank: exponential of the entropy of "
-    "the normalised singular values.",
+    f"the normalised singular values. Grey line: about {RANK:g}, which the paper printed for the final phase of its "
+    f"model ({SOURCE}).",
     "Figure 10",
     wide=True,
     chapter="together",
@@ -57,11 +59,9 @@ def ranks(result: DynamicsResult, name: str) -> Figure:
         own = overlaid(result, rank, measure=rank)
         rows += own
         colour = of_groups(list(first.mean))
-        panels.append(
-            curves(own, STEPS, CURVES[rank].label, colour, width=PANEL, height=PANEL).properties(
-                title=CURVES[rank].label
-            )
-        )
+        printed = [{"value": RANK}] if rank in PUBLISHED else []
+        chart = curves(own, STEPS, CURVES[rank].label, colour, levels=printed, width=PANEL, height=PANEL)
+        panels.append(chart.properties(title=CURVES[rank].label))
     subtitle = about(first.n, first.seed)
     title = alt.Title(f"Ranks of the updates: {name}", subtitle=subtitle)
     return Figure(alt.hconcat(*panels).properties(title=title), rows)

@@ -24,4 +24,10 @@ def label(record: Record[Any]) -> str:
     name = surrogate_name(record)
     phases = record.result.phases
     blocks = "" if phases is None else f"k = {phases.k} ({phases}), "
-    return blocks + ("trained in this run" if name == OWN else name.removeprefix("Surrogate "))
+    return blocks + ("trained in this run" if name == OWN else name.removeprefix("Surrogate ")) + training_of(record)
+
+
+def training_of(record: Record[Any]) -> str:
+    """Return how long the surrogate was trained, after its name; nothing where that is not known."""
+    steps = record.about.get("steps")
+    return f", {' + '.join(map(str, steps))} steps" if isinstance(steps, list) and steps else ""

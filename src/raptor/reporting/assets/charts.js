@@ -1,7 +1,7 @@
 "use strict";
 // Panels of figures. Each is a Vega-Lite view that fills its place, follows the reader's choices and has the ruler.
 const charts = [];
-const SHAPES = { circle: "\u25CF", square: "\u25A0", diamond: "\u25C6", "triangle-up": "\u25B2", cross: "\u271A", stroke: "\u2501" };
+const SHAPES = { circle: "\u25CF", square: "\u25A0", diamond: "\u25C6", "triangle-up": "\u25B2", cross: "\u271A", "triangle-down": "\u25BC" };
 const SMALL = 12;  // pixels of the smallest type
 
 function units(spec) { return [spec, ...(spec.layer || []).flatMap(units)]; }
@@ -29,7 +29,7 @@ function look(width) {
   const words = { labelColor: ink, titleColor: soft, labelFontSize: SMALL, titleFontSize: SMALL, titleFontWeight: "normal", labelFont: font, titleFont: font };
   return {
     font, background: "transparent", view: { stroke: null }, text: { fill: ink, fontSize: SMALL }, header: words,
-    axis: { ...words, gridColor: line, gridOpacity: 0.6, domainColor: soft, tickColor: soft, labelOverlap: true, titlePadding: 8 },
+    axis: { ...words, gridColor: line, gridOpacity: 0.6, domainColor: soft, tickColor: soft, labelOverlap: true, labelSeparation: 6, titlePadding: 8 },
     axisY: { titleAngle: 0, titleAlign: "left", titleBaseline: "bottom", titleX: 0, titleY: -8, titleLimit: width - 60 }, axisX: { titleLimit: width - 60 },
     legend: { ...words, orient: "bottom", titleLimit: 400, labelLimit: 300, gradientLength: 180, columns: width < 520 ? 1 : 3, gradientThickness: 10, offset: 8 },
     line: { strokeWidth: 2.2 }, point: { size: 40 },
@@ -43,15 +43,28 @@ function legendOf(encoding) {
   return { field, title: title || "", names: scale.domain, colours: scale.range, shapes };
 }
 function legendsOf(panels) {
-  const found = new Map();
-  for (const one of panels.flatMap(encodings).map(legendOf))
-    if (one && one.field !== "group") { const key = JSON.stringify([one.names, one.colours]); if (!found.has(key) || one.shapes) found.set(key, one); }
-  return [...found.values()].map((one) => element("ul", { class: "legend", "aria-label": one.title }, ...(one.names.length < 3 && one.title ? [element("li", { class: "about" }, one.title + ":")] : []), ...one.names.map((name, at) => {
+  const found = new Map(), several = new Set(panels.map(({ model }) => model)).size > 1;
+  for (const [one, model] of panels.flatMap((panel) => encodings(panel).map((encoding) => [legendOf(encoding), panel.model])))
+    if (one && one.field !== "group") { const key = JSON.stringify([one.names, one.colours]); if (!found.has(key) || one.shapes) found.set(key, several ? { ...one, title: MODELS[model].title, labelled: true } : one); }
+  return [...found.values()].map((one) => element("ul", { class: "legend", "aria-label": one.title }, ...((one.labelled || one.names.length < 3) && one.title ? [element("li", { class: "about" }, one.title + ":")] : []), ...one.names.map((name, at) => {
     const colour = one.colours[at % one.colours.length];
     const mark = element("span", { class: "key", "aria-hidden": "true" }, one.shapes ? SHAPES[one.shapes[at]] || "\u25CF" : "\u25CF");
     mark.style.color = colour === "#000000" ? "var(--ink)" : colour;
     return element("li", {}, mark, name);
   })));
+}
+// A scale of colours that several panels of a figure share has one legend, that of the first.
+const scaleKey = ({ color }) => (color && color.scale && color.scale.domain && color.type !== "nominal" ? JSON.stringify([color.title, color.scale]) : null);
+function hasScale(panel, key) { return encodings(panel).some((one) => scaleKey(one) === key); }
+function repeats(chart, encoding) {
+  const key = scaleKey(encoding), first = key && charts.find((one) => one.figure === chart.figure && hasScale(one.panel, key));
+  return Boolean(first) && first !== chart;
+}
+// Lines and bars in a scale of colours keep away from the end of the scale that looks like the paper.
+function readable(spec) {
+  const marks = units(spec).map(({ mark }) => (mark && mark.type) || mark), own = encodings(spec).filter(({ color }) => color && color.scale && color.scale.scheme === "cividis");
+  if (marks.includes("line")) for (const { color } of own) color.scale = { ...color.scale, scheme: { name: "cividis", extent: dark() ? [0.3, 1] : [0, 0.85] } };
+  for (const unit of units(spec)) if ((unit.mark && unit.mark.type) === "bar" || unit.mark === "bar") unit.mark = { ...(unit.mark.type ? unit.mark : { type: "bar" }), stroke: colourOf("--soft"), strokeWidth: 0.8 };
 }
 function ticks(first, last, width) {
   const step = Math.max(1, Math.ceil((last - first) / Math.max(2, width / 34))), found = [];
@@ -62,6 +75,7 @@ function fitted(chart) {
   const text = JSON.stringify(chart.panel), spec = JSON.parse(dark() ? text.replaceAll('"#000000"', '"#ffffff"') : text);
   const width = Math.max(200, Math.floor(chart.place.clientWidth)), layers = (MODELS[chart.model] || {}).layers || 0;
   if (spec.layer) spec.layer = spec.layer.filter((part) => !String(part.name || "").startsWith("cuts"));
+  for (const encoding of encodings(spec)) if (repeats(chart, encoding)) encoding.color.legend = null;
   const bottom = encodings(spec).some((one) => one.color && one.color.field && !legendOf(one) && one.color.legend !== null);
   for (const encoding of encodings(spec)) {
     if (legendOf(encoding)) { encoding.color.legend = null; if (encoding.shape) encoding.shape.legend = null; }
@@ -73,6 +87,7 @@ function fitted(chart) {
     if (chart.kind === "matrix") for (const axis of ["x", "y"])
       if (encoding[axis] && encoding[axis].axis) encoding[axis].axis = { ...encoding[axis].axis, values: ticks(1, layers, width - 60) };
   }
+  readable(spec);
   delete spec.title; delete spec.model;
   const wide = chart.kind === "matrix" ? Math.min(width, 680) : Math.min(Math.max(width * 0.55, 250), 400);
   spec.params = (spec.params || []).map(({ bind, ...rest }) => ({ ...rest, value: CHOSEN.includes(rest.name) ? chosen(chart, rest) : rest.value }));
@@ -95,12 +110,23 @@ async function follow(chart) {
   place(chart);
   note(chart);
 }
-// Says which surrogate a figure shows where the chosen k was not measured.
+// The number of blocks of the surrogate that a panel shows; null where it shows none.
+function shownK(chart) {
+  const parameter = (chart.panel.params || []).find(({ name }) => name === "k");
+  if (state.flow !== "teacher" && chart.rows.some((row) => row.role === "surrogate")) return parameter ? chosen(chart, parameter) : state.k;
+  return chart.rows.some((row) => row.surrogate) ? state.k : null;
+}
+// Says which surrogate a figure shows where the chosen k was not measured, and whose phases are drawn.
+function noteOf(chart) {
+  const k = shownK(chart);
+  if (k === null || chart.kind === "other") return "";
+  const missing = k === state.k ? "" : `The surrogate shown has k = ${k}; none with k = ${state.k} was measured here. `;
+  return missing + (otherPhases(chart.model, k) ? `Boundaries are those of the surrogate, ${tiedIn(chart.model, k).join("-")}.` : "");
+}
 function note(chart) {
-  const parameter = (chart.panel.params || []).find(({ name }) => name === "k"), line = chart.figure.querySelector(".status");
-  if (!parameter || !line || !chart.rows.some((row) => row.role)) return;
-  const shown = chosen(chart, parameter);
-  line.textContent = shown === state.k || state.flow === "teacher" ? "" : `The surrogate shown has k = ${shown}; none with k = ${state.k} was measured here.`;
+  const line = chart.figure.querySelector(".status"), own = charts.filter(({ figure }) => figure === chart.figure);
+  const several = new Set(own.map(({ model }) => model)).size > 1;
+  if (line) line.textContent = [...new Set(own.map((one) => { const said = noteOf(one); return said && several ? `${MODELS[one.model].title}: ${said}` : said; }))].filter(Boolean).join(" ");
 }
 async function attempt(chart, work) {
   try { await work(chart); }

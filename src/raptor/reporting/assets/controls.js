@@ -15,7 +15,9 @@ function choices(name, legend, options) {
   listeners.push((changed) => { if (changed.has(name)) for (const input of box.querySelectorAll("input")) input.checked = input.value === String(state[name]); });
   return box;
 }
+const placed = (layer, lengths) => { const phase = phaseOf("", layer, lengths); return phase < 0 ? "embedding" : `phase ${phase + 1} of ${lengths.length} (${lengths.join("-")})`; };
 function ruler() {
+  const tied = element("div", { class: "strip tied", "aria-hidden": "true" });
   const strip = element("div", { class: "strip", "aria-hidden": "true" }), said = element("output", { for: "layer", id: "layer-said" });
   const slider = element("input", { type: "range", id: "layer", min: 0, max: DEEPEST, step: 1, value: state.layer, "aria-label": "Layer" });
   slider.addEventListener("input", () => set({ layer: Number(slider.value) }));
@@ -26,11 +28,14 @@ function ruler() {
     cell.addEventListener("pointerleave", () => set({ hover: null }));
     cell.addEventListener("click", () => set({ layer }));
     strip.append(cell);
+    tied.append(element("span"));
   }
   const show = () => {
     slider.value = state.layer;
-    const phase = phaseOf(model, state.layer), where = phase < 0 ? "embedding" : `phase ${phase + 1} of ${partitionOf(model).length} (${partitionOf(model).join("-")})`;
-    said.textContent = `layer ${state.layer} of ${DEEPEST}, ${where}`;
+    const other = otherPhases(model), surrogate = tiedIn(model);
+    said.textContent = `layer ${state.layer} of ${DEEPEST}, ${placed(state.layer, partitionOf(model))}` + (other ? `; surrogate (lower strip): ${placed(state.layer, surrogate)}` : "");
+    tied.hidden = !other;
+    [...tied.children].forEach((cell, layer) => { const own = phaseOf(model, layer, surrogate); cell.style.background = own < 0 ? "var(--line)" : phaseColour(own); });
     slider.setAttribute("aria-valuetext", said.textContent);
     [...strip.children].forEach((cell, layer) => {
       const own = phaseOf(model, layer);
@@ -39,12 +44,12 @@ function ruler() {
     });
   };
   listeners.push(show); show();
-  return [element("div", { class: "depth" }, said, element("div", { class: "track" }, strip, slider))];
+  return [element("div", { class: "depth" }, said, element("div", { class: "track" }, strip, tied, slider))];
 }
 function controls(bar) {
   if (!FIRST.layers) { bar.remove(); return; }
   const ks = [...new Set(Object.values(MODELS).flatMap((model) => Object.values(model.partitions).flatMap((one) => Object.keys(one).map(Number))))].sort((one, other) => one - other);
-  const measured = new Set(Object.values(MODELS).flatMap((model) => model.surrogates));
+  const measured = new Set(Object.values(MODELS).flatMap((model) => Object.keys(model.surrogates).map(Number)));
   const groups = [...new Set(Object.values(MODELS).flatMap((model) => model.groups))];
   const parts = [...ruler()], row = element("div", { class: "choices" });
   if (ks.length > 1) row.append(choices("k", "phases k", ks.map((value) => ({ value, text: measured.has(value) ? `${value}*` : String(value) }))));
@@ -56,7 +61,7 @@ function controls(bar) {
   bar.append(...parts, row);
   // The arrow keys move the ruler from anywhere that does not use them itself.
   document.addEventListener("keydown", (event) => {
-    if (event.target.closest("input, select, textarea, canvas, [role=application]") || event.altKey || event.ctrlKey || event.metaKey) return;
+    if (event.target.closest("input, select, textarea, canvas, data, [role=application], [role=dialog]") || event.altKey || event.ctrlKey || event.metaKey) return;
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (step) set({ layer: Math.min(DEEPEST, Math.max(0, state.layer + step)) });
   });

@@ -20,10 +20,15 @@ function place(chart) {
   chart.place.append(over);
   phases(chart); mark(chart); hover(chart);
 }
+// A figure with a surrogate has the phases of that surrogate, unless the reader chose the teacher alone.
+function lengthsOf(chart) {
+  const k = shownK(chart);
+  return k === null ? partitionOf(chart.model) : tiedIn(chart.model, k);
+}
 function phases(chart) {
   if (!chart.phases) return;
   chart.phases.replaceChildren();
-  const lengths = partitionOf(chart.model), { box, at, down } = chart;
+  const lengths = lengthsOf(chart), { box, at, down } = chart;
   let before = 0;
   lengths.forEach((length, index) => {
     const from = Math.max(box.left, at(before + 0.5)), to = Math.min(box.right, at(before + length + 0.5)), fill = phaseColour(index);
@@ -65,7 +70,7 @@ function attend(chart) {
 listeners.push((changed) => {
   if (changed.has("layer")) charts.forEach(mark);
   if (changed.has("hover")) charts.forEach(hover);
-  if (changed.has("k") || changed.has("group")) charts.forEach(phases);
+  if (["k", "group", "flow"].some((name) => changed.has(name))) for (const chart of charts) { phases(chart); note(chart); }
   if (CHOSEN.some((name) => changed.has(name)))
     for (const chart of charts) if ((chart.panel.params || []).some(({ name }) => changed.has(name))) attempt(chart, follow);
 });

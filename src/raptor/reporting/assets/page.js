@@ -67,6 +67,4 @@ document.addEventListener("click", (event) => {
     if (figure) { figure.scrollIntoView({ block: "start" }); figure.focus({ preventScroll: true }); }
   }
 });
-// A number says where it comes from.
-for (const number of document.querySelectorAll("data[data-key]")) number.title = `${number.dataset.run}/result.json: ${number.dataset.key}`;
 for (const one of document.querySelectorAll(".ribbon [data-phase]")) one.style.background = phaseColour(Number(one.dataset.phase));

@@ -77,10 +77,11 @@ Object.assign(DepthFilm.prototype, {
     const seen = this.view(), flows = [[this.teacher, "teacher"], ...(this.surrogate ? [[this.surrogate, "surrogate"]] : [])];
     this.path.replaceChildren(drawn("circle", { r: 100, class: "globe" }), ...[-60, -30, 0, 30, 60].map((angle) => drawn("ellipse", { rx: 100 * Math.cos(angle * Math.PI / 180), ry: 22 * Math.cos(angle * Math.PI / 180), cy: -100 * Math.sin(angle * Math.PI / 180) * 0.97, class: "parallel" })));
     for (const [flow, name] of flows) {
+      const lengths = name === "surrogate" ? tiedIn(this.film.model, this.film.blocks[flow]) : partitionOf(this.film.model);
       const points = Array.from({ length: this.film.layers }, (_, layer) => seen(this.point(flow, layer)));
       this.path.append(drawn("polyline", { points: points.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join(" "), class: `line ${name}` }));
       points.forEach(([x, y, z], layer) => {
-        const phase = phaseOf(this.film.model, layer), now = layer === this.layer;
+        const phase = phaseOf(this.film.model, layer, lengths), now = layer === this.layer;
         const dot = drawn("circle", { cx: x.toFixed(1), cy: y.toFixed(1), r: now ? 7 : 3.5, class: now ? "dot now" : "dot", opacity: z < 0 ? 0.35 : 1 });
         dot.style.fill = phase < 0 ? "var(--soft)" : phaseColour(phase);
         const title = drawn("title"); title.textContent = `${name}, layer ${layer}`; dot.append(title);

@@ -3,7 +3,7 @@
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const MODELS = DATA.models;
 const DEEPEST = Math.max(1, ...Object.values(MODELS).map((model) => model.layers));
-const FIRST = Object.values(MODELS).find((model) => model.layers) || { layers: 0, k: 1, partitions: {}, groups: [], surrogates: [] };
+const FIRST = Object.values(MODELS).find((model) => model.layers) || { layers: 0, k: 1, partitions: {}, groups: [], surrogates: {} };
 const state = { layer: Math.round(DEEPEST / 2), hover: null, k: FIRST.k, group: "all", flow: "both" };
 const listeners = [];
 
@@ -30,9 +30,15 @@ function partitionOf(model) {
       if (partitions[group] && partitions[group][number]) return partitions[group][number];
   return [];
 }
-function phaseOf(model, layer) {
+// Lengths of the phases of the surrogate with k blocks; those of the model where no surrogate has as many.
+function tiedIn(model, k = state.k) {
+  const { surrogates = {} } = MODELS[model] || {};
+  return surrogates[k] || partitionOf(model);
+}
+// Whether the surrogate of the chosen k has other phases than the ruler shows.
+const otherPhases = (model, k = state.k) => tiedIn(model, k).join("-") !== partitionOf(model).join("-");
+function phaseOf(model, layer, lengths = partitionOf(model)) {
   let last = 0;
-  const lengths = partitionOf(model);
   for (let at = 0; at < lengths.length; at++) { last += lengths[at]; if (layer <= last) return layer > 0 ? at : -1; }
   return -1;
 }
