@@ -87,7 +87,7 @@ def test_words_are_as_measured():
         (True, False, "In part: a, but b."),
         (True, None, "In part: a; b."),
         (False, True, "In part: a; b."),
-        (False, False, "No: a; b."),
+        (False, False, "Not shown: a; b."),
         (False, None, "Inconclusive: a; b."),
         (None, False, "Inconclusive: a; b."),
         (None, None, "Inconclusive: a; b."),
@@ -97,7 +97,7 @@ def test_one_sentence_says_the_verdict(rewritable, interchangeable, said):
     rungs = [Rung("interchangeable", interchangeable, short="b"), Rung("rewritable", rewritable, short="a")]
     assert headline(rungs) == f"Is depth a recurrence? {said}"
     same = Rung("same_system", True, short="c")
-    assert headline([*rungs, same]) == f"Is depth a recurrence? {said[:-1]}; c."
+    assert headline([*rungs, same]) == f"Is depth a recurrence? {said} C."
     alone = {True: "In part", False: "Inconclusive", None: "Inconclusive"}[rewritable]
     assert headline(rungs[1:]) == f"Is depth a recurrence? {alone}: a."
     assert headline([same]) == "C."

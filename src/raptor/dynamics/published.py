@@ -29,11 +29,14 @@ class Published:
     paper: str
 
 
-# By name of a curve, at its last step or at the layer before the last; `dmd` for the linear map.
+# By name of a curve, at its last step or at the layer before the last that counts; `dmd` for the linear map.
 PUBLISHED = {
     "stable_rank": Published("stable rank of the updates, last step", f"about {RANK:g}"),
     "entropy_rank": Published("effective rank of the updates (here: entropy rank), last step", f"about {RANK:g}"),
-    "gamma": Published("cosine with the last layer, one layer before it", "close to 1"),
+    "gamma": Published(
+        "cosine with the last layer (layer L - 1 for tokens that the classifier does not read), one layer before it",
+        "close to 1",
+    ),
     "dmd": Published("largest modulus of DMD eigenvalues", "below 1"),
 }
 AT = {"stable_rank": -1, "entropy_rank": -1, "gamma": -2}  # index of the curve
@@ -75,8 +78,10 @@ def _measured(model: ModelDynamics, name: str, group: str) -> Iterator[tuple[Est
     if name == "dmd" and group in model.dmd:
         key = f"dmd/{group}/spectral_radius"
         yield model.dmd[group].spectral_radius, key, (f"{key}_ci/0", f"{key}_ci/1")
-    curve = model.curves.get(name)
-    if curve is not None and len(curve.mean.get(group, ())) >= -AT[name]:
-        at = AT[name]
+    curve, at = model.curves.get(name), AT.get(name, -1)
+    values = () if curve is None else curve.mean.get(group, ())
+    if name == "gamma" and group in model.last_layer:
+        at = model.last_layer[group] - len(values) - 1  # before the layer that it is a cosine with
+    if curve is not None and len(values) >= -at:
         ends = (f"{name}_ci/{group}/0/{at}", f"{name}_ci/{group}/1/{at}")
         yield curve.at(group, at), f"{name}/{group}/{at}", ends

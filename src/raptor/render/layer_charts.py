@@ -20,7 +20,9 @@ from raptor.render.panels import CUTS
 STATES = "layer (0 is the embedding)"
 NORM = "mean norm of a token"
 STEPS = "layer (a step lies between two layers)"
-AXES = {"states": STATES, "steps": STEPS}  # title of the axis, by what a curve has numbers of
+BENDS = "layer (where two steps meet)"
+AXES = {"states": STATES, "steps": STEPS, "bends": BENDS}  # title of the axis, by what a curve has numbers of
+SHIFTS = {STEPS: 0.5, BENDS: 1.0}  # depth of the first value of a curve
 TEACHER, SURROGATE, DIFFERENCE = "teacher", "surrogate", "difference"  # roles of the lines of a chart
 DASHES = {TEACHER: [1, 0], SURROGATE: [5, 3], DIFFERENCE: [1, 2]}
 
@@ -100,7 +102,7 @@ def curves(
     rows
         Data with `layer`, `value`, `low`, `high` and the field of the colour; with `role` and `k` for surrogates.
     x, y
-        Titles of the axes; `STEPS` places each value between two layers.
+        Titles of the axes; `STEPS` places each value between two layers, and `BENDS` the first one at layer 1.
     colour
         Colour encoding.
     cuts
@@ -114,7 +116,7 @@ def curves(
     ruler
         Whether the x axis is the depth of the model, which has the page's ruler.
     """
-    shift = 0.5 if x == STEPS else 0.0
+    shift = SHIFTS.get(x, 0.0)
     field = "depth" if ruler else "after"
     base = following(chart_of(rows), rows).transform_calculate(**{field: f"datum.layer + {shift}"})
     at = alt.X(f"{field}:Q", title=x, axis=alt.Axis(tickMinStep=1, format="d"), scale=alt.Scale(nice=False, padding=8))

@@ -108,13 +108,13 @@ def headline(rungs: Sequence[Rung]) -> str | None:
     """Return the verdict on recurrence in one sentence; None where no rung says anything of it.
 
     Depth is recurrent if a few blocks can replace the layers and the layers of a phase are interchangeable. It is
-    recurrent in part if one of the two holds.
+    recurrent in part if one of the two holds. Otherwise recurrence is not shown: a test that fails does not exclude it.
     """
     found = {rung.rung: rung for rung in rungs if rung.short}
     tested = [found[name] for name in ("rewritable", "interchangeable") if name in found]
     others = [rung.short for name, rung in found.items() if name == "same_system"]
     if not tested:
-        return " ".join(f"{text[0].upper()}{text[1:]}." for text in others) or None
+        return " ".join(map(_sentence, others)) or None
     held = [rung.held for rung in tested]
     answer = "inconclusive"
     if all(held):
@@ -122,12 +122,16 @@ def headline(rungs: Sequence[Rung]) -> str | None:
     elif any(held):
         answer = "in part"
     elif None not in held and len(held) > 1:
-        answer = "no"
+        answer = "not shown"
     joined = "; "
     if held[0] and held[-1] is not None:
         joined = ", and " if held[-1] else ", but "
-    said = "; ".join([joined.join(rung.short for rung in tested), *others])
-    return f"Is depth a recurrence? {answer.capitalize()}: {said}."
+    said = joined.join(rung.short for rung in tested)
+    return " ".join([f"Is depth a recurrence? {answer.capitalize()}: {said}.", *map(_sentence, others)])
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def lines(rungs: Sequence[Rung]) -> list[str]:

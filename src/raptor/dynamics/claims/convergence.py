@@ -29,8 +29,8 @@ def norms(evidence: Evidence) -> Finding:
     grown = {group: float(curve[-1] / curve[0]) for group, curve in value.items()}
     rising = {group: float((curve.diff() > 0).double().mean()) for group, curve in value.items()}
     text = (
-        f"norm at the last layer / norm at layer 0: {listed(grown.items(), '.2f')}; share of steps at which the norm "
-        f"grows: {listed(rising.items(), '.0%')}"
+        f"norm at the last layer that counts for the classifier / norm at layer 0: {listed(grown.items(), '.2f')}; "
+        f"share of steps at which the norm grows: {listed(rising.items(), '.0%')}"
     )
     return Finding(text, bootstrapped(norm_growth(value), norm_growth(draws), evidence.n), null, p, least)
 

@@ -19,16 +19,16 @@ SHUFFLES = 8
 
 
 @measure(
-    "curvature_shuffled", of="steps", label="curvature of shuffled layers (radians)", column=None,
+    "curvature_shuffled", of="bends", label="curvature of shuffled layers (radians)", column=None,
     figure=False,
 )  # fmt: skip
 @measure(
-    "curvature", of="steps", label="angle between consecutive updates (radians)", column=None,
+    "curvature", of="bends", label="angle between consecutive updates (radians)", column=None,
     caption="Curvature: the angle between the updates of two consecutive steps. It is 0 on a straight path, and pi / 2 "
     "if updates are unrelated.", chapter="reorient", title="How much do paths bend?",
 )  # fmt: skip
 @measure(
-    "update_cosine", of="steps", label="cosine of consecutive updates", column="update cosine", figure=False
+    "update_cosine", of="bends", label="cosine of consecutive updates", column="update cosine", figure=False
 )  # fmt: skip
 class Bends:
     """Cosine and angle between the updates x_{l+1} - x_l of the steps l and l + 1, l = 0..L-2, of the first images."""

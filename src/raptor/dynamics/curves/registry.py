@@ -29,7 +29,8 @@ class Curve:
     name
         Key in `DynamicsResult.curves` and in result.json.
     of
-        `states` (layers 0..L) or `steps` (0..L-1; step l goes from layer l to l + 1).
+        `states` (layers 0..L), `steps` (0..L-1; step l goes from layer l to l + 1) or `bends` (0..L-2; where the steps
+        l and l + 1 meet, at layer l + 1).
     label
         What the number is, with its unit: the title of the axis.
     column
@@ -39,7 +40,7 @@ class Curve:
     """
 
     name: str
-    of: Literal["states", "steps"]
+    of: Literal["states", "steps", "bends"]
     label: str
     column: str | None
     measure: type
@@ -53,7 +54,7 @@ FURTHER = 60  # order of these figures in a chapter: after those of the paper
 def measure(
     name: str,
     *,
-    of: Literal["states", "steps"],
+    of: Literal["states", "steps", "bends"],
     label: str,
     caption: str = "",
     paper: str | None = None,

@@ -158,7 +158,8 @@ def mixing(result: DynamicsResult, name: str) -> Figure | None:
 
 def _about(result: DynamicsResult) -> str:
     applied = result.sensitivity
+    draws = f"{applied.draws} draw{'s' * (applied.draws > 1)} each"
     return (
-        f"perturbations of {SHOWN} of the norm, {applied.draws} draws each; n = {applied.images} images; bands: 95% "
-        f"intervals over images, seed {result.seed}"
+        f"perturbations of {SHOWN} of the norm, {draws}; n = {applied.images} images; bands: 95% intervals over "
+        f"images, seed {result.seed}"
     )
