@@ -1,4 +1,4 @@
-"""Preprocessed images on disk, so that many epochs over a set do not decode its images again.
+"""Preprocessed images on disk or in memory, so that many epochs over a set do not decode its images again.
 
 A cached image is the resized and cropped one, in bytes; normalising it gives exactly the pixels of the first time.
 """
@@ -6,20 +6,26 @@ A cached image is the resized and cropped one, in bytes; normalising it gives ex
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from raptor.core.batches import Batch, LoadedImageSet
 from raptor.core.preprocessing import Preprocessing
-from raptor.data.decode import decode
+from raptor.data.decode import DamagedImage, decode
+from raptor.data.images import Images
 from raptor.data.records import Record, Records
 from raptor.errors import DataError
 from raptor.runtime.files import explained
 
 PIXELS, DONE = ".pixels", ".done"
+MOST_BYTES = 2**30  # of a set of images that is kept in memory
 
 
 @dataclass(frozen=True)
@@ -118,3 +124,64 @@ def _mapped(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
         if file.tell() != size:
             file.truncate(size)
     return np.memmap(path, dtype=np.uint8, mode="r+", shape=shape)
+
+
+def in_memory(images: LoadedImageSet) -> LoadedImageSet:
+    """Return a set that keeps its images in memory from their first use on, if they take at most a gigabyte.
+
+    Parameters
+    ----------
+    images
+        Any set of images; one that is drawn or streamed is returned as it is.
+    """
+    if type(images) is not Images or images.process_group.world_size > 1:
+        return images
+    height, width = images.preprocessing.crop
+    return InMemoryImages(images) if len(images) * 3 * height * width <= MOST_BYTES else images
+
+
+class InMemoryImages(Images):
+    """Images that are decoded at their first use and then kept in memory as bytes.
+
+    Batches are exactly those of the set itself. A set with masks, depth or damaged images is not kept.
+
+    Parameters
+    ----------
+    images
+        The set.
+    """
+
+    def __init__(self, images: Images):
+        super().__init__(images.records, images.preprocessing, images.batch_size, images.workers, images.allow_damaged)
+        self._decoded: tuple[Tensor, Tensor] | None = None  # bytes and labels
+        self._refused = False
+
+    def _load(self, batches: Iterable[list[int]], endless: bool = False) -> Iterator[Batch]:
+        if self._decoded is None and not self._refused:
+            self._decoded = self._decode()
+            self._refused = self._decoded is None
+        if self._decoded is None:
+            yield from super()._load(batches, endless)
+            return
+        pixels, labels = self._decoded
+        for indices in batches:
+            chosen = torch.tensor(indices)
+            scaled = pixels[chosen].float() * self.preprocessing.scale
+            label = None if self.classes is None else labels[chosen]
+            names = [self.records.name_of(index) for index in indices]
+            yield Batch(self.preprocessing.normalize(scaled), label, None, None, names)
+
+    def _decode(self) -> tuple[Tensor, Tensor] | None:
+        pixels = np.empty((len(self), 3, *self.preprocessing.crop), dtype=np.uint8)
+        labels = torch.zeros(len(self), dtype=torch.long)
+        for index in range(len(self)):
+            record = self.records[index]
+            if record.mask is not None or record.depth is not None:
+                return None
+            try:
+                image = decode(record.image)
+            except DamagedImage:
+                return None
+            pixels[index] = np.asarray(self.preprocessing.box(image), dtype=np.uint8).transpose(2, 0, 1)
+            labels[index] = record.label or 0
+        return torch.from_numpy(pixels), labels
