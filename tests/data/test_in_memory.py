@@ -47,9 +47,7 @@ def test_batches_are_those_of_the_set_itself(folder, monkeypatch):
     for _ in range(2):
         for pair in zip(images, plain, strict=True):
             assert_same(*pair)
-        for pair in zip(
-            islice(images.shuffled(3, 7, 5), 4), islice(plain.shuffled(3, 7, 5), 4), strict=True
-        ):
+        for pair in zip(islice(images.shuffled(3, 7, 5), 4), islice(plain.shuffled(3, 7, 5), 4), strict=True):
             assert_same(*pair)
     assert len(decoded) == 10
     assert images.identity() == plain.identity()

@@ -20,7 +20,6 @@ from raptor.models.load import load_model
 from raptor.models.teachers.teacher import Teacher
 from raptor.studies.size import Scale
 
-
 Memory = dict[tuple[str, int | None, int], LoadedImageSet]
 
 
