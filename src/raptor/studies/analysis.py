@@ -104,11 +104,12 @@ def mixed_difference(
     if len(teachers) < LEAST_TEACHERS or len(kinds) < 2:
         return None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # on imports, and on variances that are estimated as 0
+        warnings.simplefilter("ignore")
         try:
             from statsmodels.regression.mixed_linear_model import MixedLM
         except ImportError:
             return None
+        warnings.simplefilter("ignore")  # again: the import turns on some, as for a variance of 0
         groups, values, kind = (np.array(column) for column in zip(*rows, strict=True))
         try:
             fitted = MixedLM(values, np.stack([np.ones(len(kind)), kind], axis=1), groups=groups).fit(reml=True)
