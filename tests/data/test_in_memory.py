@@ -44,6 +44,8 @@ def test_batches_are_those_of_the_set_itself(folder, monkeypatch):
     images, plain, decoded = in_memory(load(folder)), load(folder), []
     assert isinstance(images, InMemoryImages)
     monkeypatch.setattr(image_cache, "decode", lambda image: decoded.append(image) or raptor.data.decode.decode(image))
+    assert_same(next(images.shuffled(0, 3, 1)), next(plain.shuffled(0, 3, 1)))
+    assert len(decoded) == 3
     for _ in range(2):
         for pair in zip(images, plain, strict=True):
             assert_same(*pair)
@@ -59,8 +61,10 @@ def test_batches_are_those_of_the_set_itself(folder, monkeypatch):
 def test_damaged_images_are_counted_as_before(folder):
     (folder / "class0" / "0.png").write_bytes(b"no image")
     images = in_memory(raptor.load_images(folder, USED, workers=0, allow_damaged=True))
-    assert [len(batch) for batch in images] == [9]
+    for _ in range(2):
+        assert [len(batch) for batch in images] == [9]
     assert len(images.damaged) == 1
+    assert len(next(images.shuffled(0, 10, 0))) == 9
 
 
 def test_large_and_drawn_sets_are_left_alone(folder, monkeypatch):

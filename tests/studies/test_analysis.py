@@ -120,7 +120,7 @@ def teachers(rng, n, kinds, between, within=0.02):
 def test_a_mixed_model_of_a_balanced_design_has_its_closed_form(n, counts):
     """With the same number of observations of each kind in every teacher, the estimate is the difference of means.
 
-    Its variance is s^2 / n (1/a + 1/b), where s^2 is the residual mean square of the two-way layout without interaction.
+    Its variance is s^2 / n (1/a + 1/b), with the residual mean square s^2 of the two-way layout without interaction.
     """
     pytest.importorskip("statsmodels")
     rng = np.random.default_rng(n)

@@ -8,13 +8,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from raptor.core.batches import Batch, LoadedImageSet
 from raptor.core.preprocessing import Preprocessing
@@ -143,7 +143,8 @@ def in_memory(images: LoadedImageSet) -> LoadedImageSet:
 class InMemoryImages(Images):
     """Images that are decoded at their first use and then kept in memory as bytes.
 
-    Batches are exactly those of the set itself. A set with masks, depth or damaged images is not kept.
+    Batches are exactly those of the set itself. From the first damaged image on, and with masks or depth, images are
+    read as in the set itself.
 
     Parameters
     ----------
@@ -153,35 +154,34 @@ class InMemoryImages(Images):
 
     def __init__(self, images: Images):
         super().__init__(images.records, images.preprocessing, images.batch_size, images.workers, images.allow_damaged)
-        self._decoded: tuple[Tensor, Tensor] | None = None  # bytes and labels
-        self._refused = False
+        self._pixels = torch.empty(len(images), 3, *images.preprocessing.crop, dtype=torch.uint8)
+        self._labels = torch.zeros(len(images), dtype=torch.long)
+        self._decoded = [False] * len(images)
+        self._keeps = True
 
     def _load(self, batches: Iterable[list[int]], endless: bool = False) -> Iterator[Batch]:
-        if self._decoded is None and not self._refused:
-            self._decoded = self._decode()
-            self._refused = self._decoded is None
-        if self._decoded is None:
-            yield from super()._load(batches, endless)
-            return
-        pixels, labels = self._decoded
-        for indices in batches:
+        rest = iter(batches)
+        for indices in rest:
+            self._keeps = self._keeps and all(self._decoded[index] or self._decode(index) for index in indices)
+            if not self._keeps:
+                yield from super()._load(chain([indices], rest), endless)
+                return
             chosen = torch.tensor(indices)
-            scaled = pixels[chosen].float() * self.preprocessing.scale
-            label = None if self.classes is None else labels[chosen]
+            scaled = self._pixels[chosen].float() * self.preprocessing.scale
+            label = None if self.classes is None else self._labels[chosen]
             names = [self.records.name_of(index) for index in indices]
             yield Batch(self.preprocessing.normalize(scaled), label, None, None, names)
 
-    def _decode(self) -> tuple[Tensor, Tensor] | None:
-        pixels = np.empty((len(self), 3, *self.preprocessing.crop), dtype=np.uint8)
-        labels = torch.zeros(len(self), dtype=torch.long)
-        for index in range(len(self)):
-            record = self.records[index]
-            if record.mask is not None or record.depth is not None:
-                return None
-            try:
-                image = decode(record.image)
-            except DamagedImage:
-                return None
-            pixels[index] = np.asarray(self.preprocessing.box(image), dtype=np.uint8).transpose(2, 0, 1)
-            labels[index] = record.label or 0
-        return torch.from_numpy(pixels), labels
+    def _decode(self, index: int) -> bool:
+        """Keep an image; return whether that is possible."""
+        record = self.records[index]
+        if record.mask is not None or record.depth is not None:
+            return False
+        try:
+            image = self.preprocessing.box(decode(record.image))
+        except DamagedImage:
+            return False
+        self._pixels[index] = torch.from_numpy(np.array(image, dtype=np.uint8)).permute(2, 0, 1)
+        self._labels[index] = record.label or 0
+        self._decoded[index] = True
+        return True
