@@ -27,10 +27,10 @@ STUDIES = load_studies()
 
 
 def test_the_laptop_size_fits_four_and_a_half_core_hours():
-    """CPU time of steps on one thread of a busy machine: medians of 25 steps of a teacher and of 6 of a student.
+    """CPU time of steps on one thread of a busy machine: median of 25 steps of a teacher, mean of 6 of a student.
 
     An image takes a teacher 2.3 ms, of which stochastic depth saves a share, and its optimiser takes 25 ms per step. An
-    image takes a student 2.9 ms, and measuring it 4.5 ms.
+    image takes a student 2.9 ms, and measuring it about 4.5 ms.
     """
     used = setting(**asdict(SIZES["laptop"]))
     price = _Price(1.0, 1.0, 1, Timed(2.3e-3, 25e-3), Timed(2.9e-3, 0.0), batch=1, cores=1.0)
