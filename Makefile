@@ -13,8 +13,12 @@ PIP := python -m pip --disable-pip-version-check
 # CPU machine works with those too; to save the space, install torch's CPU build into .venv first.
 TORCH := $(shell sed -n 's/^\(torch==.*\)/\1/p' constraints.txt)
 TESTS ?= tests
+# Of the studies: images, size and directory of jobs.
+DATA ?= uoft-cs/cifar100
+SIZE ?= laptop
+STUDIES ?= runs/studies
 
-.PHONY: demo test test-long test-all lint bench docs clean
+.PHONY: demo test test-long test-all lint bench docs studies results clean
 
 demo: $(VENV)/.run
 	$(BIN)/raptor demo --out runs/demo
@@ -37,6 +41,16 @@ lint: $(TEST)/.test
 
 bench: $(TEST)/.test
 	$(TEST)/bin/raptor bench
+
+# All studies on one core, then the page of results. After an interruption: `make studies` continues, and `make results`
+# writes the page for the jobs that are done.
+studies: $(TEST)/.test
+	OMP_NUM_THREADS=1 $(TEST)/bin/raptor study all --size $(SIZE) --data $(DATA) --out $(STUDIES) --device cpu --resume
+	$(MAKE) results
+
+results: $(TEST)/.test
+	OMP_NUM_THREADS=1 $(TEST)/bin/python tools/keep_results.py $(STUDIES) docs/results
+	$(TEST)/bin/python tools/write_results.py
 
 docs: $(DOCS)/.docs
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict

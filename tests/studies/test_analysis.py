@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -18,8 +19,10 @@ from raptor.studies.analysis import (
     Hypothesis,
     difference_interval,
     mean_interval,
+    mixed_difference,
     pooled_deviation,
     smallest_detected,
+    teachers_needed,
 )
 from raptor.studies.registry import Claim
 
@@ -102,3 +105,72 @@ def test_power_by_counting():
     assert abs(np.mean(found) - 0.8) < 4 * math.sqrt(0.8 * 0.2 / 3000)
     assert math.isnan(smallest_detected(math.nan, 3))
     assert math.isnan(smallest_detected(0.1, 1))
+
+
+def teachers(rng, n, kinds, between, within=0.02):
+    """Return observations of n teachers, each with a level of its own: (teacher, value) of each kind."""
+    level = rng.normal(0.5, between, n)
+    return [
+        [(one, level[one] + shift + rng.normal(0, within)) for one in range(n) for _ in range(count)]
+        for count, shift in kinds
+    ]
+
+
+@pytest.mark.parametrize(("n", "counts"), [(4, (1, 1)), (6, (1, 5)), (3, (2, 3))])
+def test_a_mixed_model_of_a_balanced_design_has_its_closed_form(n, counts):
+    """With the same number of observations of each kind in every teacher, the estimate is the difference of means.
+
+    Its variance is s^2 / n (1/a + 1/b), with the residual mean square s^2 of the two-way layout without interaction.
+    """
+    pytest.importorskip("statsmodels")
+    rng = np.random.default_rng(n)
+    treated, control = teachers(rng, n, ((counts[0], 0.1), (counts[1], 0.0)), between=0.3)
+    found = mixed_difference(treated, control)
+    values = [np.array([value for _, value in own]).reshape(n, -1) for own in (treated, control)]
+    everything = np.concatenate(values, axis=1)
+    effect = values[0].mean() - values[1].mean()
+    fitted = np.concatenate([np.full_like(own, own.mean()) for own in values], axis=1)
+    residual = everything - fitted - (everything.mean(axis=1, keepdims=True) - everything.mean())
+    s2 = (residual**2).sum() / (everything.size - n - 1)
+    half = stats.norm.ppf(0.975) * math.sqrt(s2 / n * sum(1 / count for count in counts))
+    assert found.value == pytest.approx(effect, rel=1e-6)
+    assert found.n == n * sum(counts)
+    assert found.ci == pytest.approx([effect - half, effect + half], rel=1e-3)
+    if counts == (1, 1):  # a paired design
+        differences = values[0][:, 0] - values[1][:, 0]
+        assert half == pytest.approx(1.959964 * differences.std(ddof=1) / math.sqrt(n), rel=1e-5)
+
+
+def test_teachers_that_do_not_differ_give_the_pooled_interval():
+    """With no variance between teachers, which is estimated as 0, the model is a comparison of two samples."""
+    pytest.importorskip("statsmodels")
+    treated = [(0, 1.0), (1, 1.3), (2, 1.1)]
+    control = [(0, 0.6), (1, 0.2), (2, 0.5)]
+    found = mixed_difference(treated, control)
+    variance = sum(np.var([value for _, value in own], ddof=1) for own in (treated, control)) / 2
+    half = stats.norm.ppf(0.975) * math.sqrt(variance * 2 / 3)
+    assert found.ci == pytest.approx([0.7 - half, 0.7 + half], rel=0.01)
+
+
+def test_a_mixed_model_needs_statsmodels_and_three_teachers(monkeypatch):
+    three = [(0, 1.0), (1, 1.3), (2, 1.1)], [(0, 0.6), (1, 0.2), (2, 0.5)]
+    assert mixed_difference(three[0][:2], three[1][:2]) is None
+    assert mixed_difference(three[0], []) is None
+    assert mixed_difference([(one, math.nan) for one, _ in three[0]], three[1]) is None
+    monkeypatch.setitem(sys.modules, "statsmodels.regression.mixed_linear_model", None)
+    assert mixed_difference(*three) is None
+    claim = Hypothesis("tying helps", 0.06, "difference").judge(Estimate(0.1, 0.05, 0.2, 6), mixed=None)
+    assert "mixed" not in to_plain(claim)
+    claim = Hypothesis("tying helps", 0.06, "difference").judge(
+        Estimate(0.1, 0.05, 0.2, 6), mixed=Estimate(0.1, -0.5, 0.7, 6)
+    )
+    assert claim.held is True  # it decides nothing
+    assert to_plain(claim)["mixed_ci"] == [-0.5, 0.7]
+
+
+def test_the_number_of_teachers_that_an_effect_needs():
+    """It is the smallest n whose detected effect is at most the effect."""
+    needed = teachers_needed(0.05, 0.06)
+    assert smallest_detected(0.05, needed) <= 0.06 * 1.03
+    assert smallest_detected(0.05, needed - 1) > 0.06 * 0.97
+    assert teachers_needed(1.0, 0.06, most=5) is None

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from raptor.errors import OutputError, ResumeError, TrainingError
-from raptor.studies.jobs import Job, run_jobs
+from raptor.studies.jobs import NOT_YET, Job, run_jobs
 
 VALUE = dict[str, int]
 
@@ -107,3 +107,15 @@ def test_an_interruption_keeps_what_is_done(tmp_path):
     table.log.clear()
     assert set(run_jobs(table.jobs(), tmp_path).results) == {"one", "two", "sum"}
     assert table.log == ["sum"]
+
+
+def test_only_chosen_jobs_run_and_others_count_if_they_have_a_result(tmp_path):
+    table = Table()
+    done = run_jobs(table.jobs(), tmp_path, only={"one"})
+    assert table.log == ["one"]
+    assert done.results == {"one": {"value": 1}}
+    assert done.failed == {"two": NOT_YET, "sum": NOT_YET}
+    assert run_jobs(table.jobs(), tmp_path, only=()).results == {"one": {"value": 1}}
+    assert set(run_jobs(table.jobs(), tmp_path).results) == {"one", "two", "sum"}
+    assert run_jobs(table.jobs(), tmp_path, only=()).failed == {}
+    assert table.log == ["one", "two", "sum"]

@@ -1,4 +1,4 @@
-"""Preprocessed images on disk, so that many epochs over a set do not decode its images again.
+"""Preprocessed images on disk or in memory, so that many epochs over a set do not decode its images again.
 
 A cached image is the resized and cropped one, in bytes; normalising it gives exactly the pixels of the first time.
 """
@@ -8,22 +8,27 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from raptor.core.batches import Batch, LoadedImageSet
 from raptor.core.preprocessing import Preprocessing
-from raptor.data.decode import decode
+from raptor.data.decode import DamagedImage, decode
+from raptor.data.images import Images
 from raptor.data.records import Record, Records
 from raptor.errors import DataError
 from raptor.runtime.files import explained
 
 PIXELS, DONE = ".pixels", ".done"
 PLACE = re.compile(r"(@\d+|\[\d+\])$")  # of an image in its file, at the end of a key
+MOST_BYTES = 2**30  # of a set of images that is kept in memory
 
 
 @dataclass(frozen=True)
@@ -135,3 +140,64 @@ def _mapped(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
         if file.tell() != size:
             file.truncate(size)
     return np.memmap(path, dtype=np.uint8, mode="r+", shape=shape)
+
+
+def in_memory(images: LoadedImageSet) -> LoadedImageSet:
+    """Return a set that keeps its images in memory from their first use on, if they take at most a gigabyte.
+
+    Parameters
+    ----------
+    images
+        Any set of images; one that is drawn or streamed is returned as it is.
+    """
+    if type(images) is not Images or images.process_group.world_size > 1:
+        return images
+    height, width = images.preprocessing.crop
+    return InMemoryImages(images) if len(images) * 3 * height * width <= MOST_BYTES else images
+
+
+class InMemoryImages(Images):
+    """Images that are decoded at their first use and then kept in memory as bytes.
+
+    Batches are exactly those of the set itself. From the first damaged image on, and with masks or depth, images are
+    read as in the set itself.
+
+    Parameters
+    ----------
+    images
+        The set.
+    """
+
+    def __init__(self, images: Images):
+        super().__init__(images.records, images.preprocessing, images.batch_size, images.workers, images.allow_damaged)
+        self._pixels = torch.empty(len(images), 3, *images.preprocessing.crop, dtype=torch.uint8)
+        self._labels = torch.zeros(len(images), dtype=torch.long)
+        self._decoded = [False] * len(images)
+        self._keeps = True
+
+    def _load(self, batches: Iterable[list[int]], endless: bool = False) -> Iterator[Batch]:
+        rest = iter(batches)
+        for indices in rest:
+            self._keeps = self._keeps and all(self._decoded[index] or self._decode(index) for index in indices)
+            if not self._keeps:
+                yield from super()._load(chain([indices], rest), endless)
+                return
+            chosen = torch.tensor(indices)
+            scaled = self._pixels[chosen].float() * self.preprocessing.scale
+            label = None if self.classes is None else self._labels[chosen]
+            names = [self.records.name_of(index) for index in indices]
+            yield Batch(self.preprocessing.normalize(scaled), label, None, None, names)
+
+    def _decode(self, index: int) -> bool:
+        """Keep an image; return whether that is possible."""
+        record = self.records[index]
+        if record.mask is not None or record.depth is not None:
+            return False
+        try:
+            image = self.preprocessing.box(decode(record.image))
+        except DamagedImage:
+            return False
+        self._pixels[index] = torch.from_numpy(np.array(image, dtype=np.uint8)).permute(2, 0, 1)
+        self._labels[index] = record.label or 0
+        self._decoded[index] = True
+        return True

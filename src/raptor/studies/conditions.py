@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raptor.core.phases import Phases
-from raptor.studies.jobs import Done, Job, Results
+from raptor.studies.analysis import Hypothesis, difference_interval, mixed_difference
+from raptor.studies.jobs import Cost, Done, Job, Results
 from raptor.studies.models import distill_student, student_cache_key, student_cost, student_recipe
 from raptor.studies.phase_summary import PhaseSummary, summarise_phases
+from raptor.studies.registry import Claim
 from raptor.studies.setting import StudentResult, StudySetting, TeacherResult
 from raptor.studies.teachers import (
     EARLY,
@@ -130,7 +132,8 @@ def look_job(setting: StudySetting, condition: str, seed: int) -> Job[PhaseSumma
         return summarise_phases(setting, setting.teacher(teacher))
 
     cache_key = {**setting.cache_key, "condition": condition, "seed": seed}
-    return Job(f"conditions/look-{condition}-s{seed}", cache_key, PhaseSummary, work, (teacher,))
+    cost = Cost(measured_images=setting.size.eval_images)
+    return Job(_name("look", condition, seed), cache_key, PhaseSummary, work, (teacher,), cost)
 
 
 def _student(setting: StudySetting, condition: str, seed: int, null: bool) -> Job[StudentResult]:
@@ -144,7 +147,12 @@ def _student(setting: StudySetting, condition: str, seed: int, null: bool) -> Jo
 
     cache_key = student_cache_key(setting, recipe, condition=condition, null=null)
     name = _name("null" if null else "student", condition, seed)
-    return Job(name, cache_key, StudentResult, work, (teacher, look), student_cost(setting))
+    return Job(name, cache_key, StudentResult, work, (teacher, look), student_cost(setting, name))
+
+
+def student_name(condition: str, seed: int) -> str:
+    """Return the name of the job of a teacher's student, whose phases are those by similarity."""
+    return _name("student", condition, seed)
 
 
 def _name(kind: str, condition: str, seed: int) -> str:
@@ -197,16 +205,38 @@ def column(rows: Sequence[ConditionRow], name: str, condition: str) -> list[floa
     return [float(getattr(row, name)) for row in rows if row.condition == condition]
 
 
+def judge_excess(
+    hypothesis: Hypothesis, rows: Sequence[ConditionRow], treated: str, control: str, evidence: str
+) -> Claim:
+    """Return the verdict on a hypothesis about the excess of one condition less that of another.
+
+    Parameters
+    ----------
+    hypothesis
+        The hypothesis.
+    rows
+        Teachers of both conditions. Those of one seed have the same initial weights and order of images, which the
+        mixed model takes into account.
+    treated, control
+        The conditions.
+    evidence
+        Further numbers.
+    """
+    effect = difference_interval(column(rows, "excess", treated), column(rows, "excess", control))
+    pairs = [[(row.seed, row.excess) for row in rows if row.condition == name] for name in (treated, control)]
+    return hypothesis.judge(effect, evidence, mixed_difference(*pairs))
+
+
 def draw_conditions(rows: list[ConditionRow], title: str) -> Figure:
     """Draw the matrices of the first seed, and the outcome and its parts by condition, with a dot per teacher."""
     import altair as alt
 
     from raptor.render.charts import Figure
-    from raptor.studies.panels import cells, matrices, strips
+    from raptor.studies.panels import R2, cells, matrices, strips
 
     firsts = [row for row in rows if row.seed == rows[0].seed]
     columns = {"excess": "excess of skill", "skill": "skill", "null_skill": "skill, random network",
-               "recovered": "accuracy recovered", "within": "cosine within phases"}  # fmt: skip
+               "r2": R2, "recovered": "accuracy recovered", "within": "cosine within phases"}  # fmt: skip
     table = cells(rows)
     chart = alt.vconcat(matrices(firsts, [row.condition for row in firsts]), strips(table, "condition", columns))
     return Figure(chart.properties(title=title), table)

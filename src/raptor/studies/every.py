@@ -14,8 +14,9 @@ from raptor.render.notebook import HtmlRepr
 from raptor.runtime.options import RunOptions
 from raptor.runtime.rundir import Record, Run
 from raptor.studies.cost import job_seconds, jobs_of
-from raptor.studies.options import ALL, STUDY_NAMES, StudyOptions
+from raptor.studies.options import ALL, STUDY_ORDER, StudyOptions
 from raptor.studies.registry import Claim
+from raptor.studies.setting import Memory
 from raptor.studies.study import StudyResult, run_study, scale_of, setting_of
 
 
@@ -150,6 +151,9 @@ def study(
 def run_all(options: StudyOptions, loading: LoadOptions, run_options: RunOptions) -> Record[AllStudies]:
     """Run every study in `run_options.out`; return the record of their claims.
 
+    The jobs that the claims need come first, study by study, and each study then has a preliminary result. So a run
+    that is interrupted has answered some questions.
+
     Parameters
     ----------
     options, loading, run_options
@@ -162,8 +166,14 @@ def run_all(options: StudyOptions, loading: LoadOptions, run_options: RunOptions
     missing = [job for job in jobs_of(ALL, setting) if not (setting.root / f"{job.name}.json").exists()]
     countdown = Countdown(job_seconds(setting, missing, scale.student_batch), run_options.announce)
     config = run_options.config(loading, study=ALL, data=options.data, size=options.size)
+    memory: Memory = {}
     with Run("study", config, None, run_options.seed) as run:
-        found = [run_study(name, options, loading, run_options, countdown) for name in STUDY_NAMES]
+        for name in STUDY_ORDER:
+            run_study(
+                name, options, loading, run_options, countdown, memory, lambda study, own: study.primary_jobs(own)
+            )
+        again = replace(options, resume=True)
+        found = [run_study(name, again, loading, run_options, countdown, memory) for name in STUDY_ORDER]
         reports = {job.job: job for one in found for job in one.result.jobs}.values()
         result = AllStudies(
             data=options.data,

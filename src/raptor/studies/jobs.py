@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -16,6 +16,7 @@ from raptor.core.serialize import to_json, to_plain
 from raptor.errors import OutputError, ResumeError, one_line
 from raptor.runtime.files import LOCK, read_json, writing
 
+NOT_YET = "not measured yet"
 T = TypeVar("T")
 
 
@@ -37,16 +38,25 @@ class Results(dict[str, object]):
 
 @dataclass(frozen=True)
 class Cost:
-    """What a job trains.
+    """What a job trains and measures.
 
     Parameters
     ----------
     teacher_images, student_images
         Images that it is trained on as a teacher or as a student, counted as often as they are seen.
+    drop_path
+        Rate of stochastic depth of the teacher: layers that are dropped are not computed.
+    measured_images
+        Images that it is measured on.
+    trains
+        What is trained, where several jobs ask for the same: it is trained and measured once.
     """
 
     teacher_images: int = 0
     student_images: int = 0
+    drop_path: float = 0.0
+    measured_images: int = 0
+    trains: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,7 +77,7 @@ class Job(Generic[T]):
     needs
         Names of jobs that come before it.
     cost
-        What it trains; None where it trains nothing.
+        What it trains and measures; None where that is next to nothing.
     """
 
     name: str
@@ -97,7 +107,12 @@ class Done:
     failed: dict[str, str]
 
 
-def run_jobs(jobs: Sequence[Job[Any]], out: Path, announce: Callable[[str], None] = lambda text: None) -> Done:
+def run_jobs(
+    jobs: Sequence[Job[Any]],
+    out: Path,
+    announce: Callable[[str], None] = lambda text: None,
+    only: Container[str] | None = None,
+) -> Done:
     """Run all jobs that have no result yet, in order; one that fails is tried once more after the others.
 
     Parameters
@@ -108,11 +123,16 @@ def run_jobs(jobs: Sequence[Job[Any]], out: Path, announce: Callable[[str], None
         Directory in which `NAME.json` is a result and `NAME/` the directory of a job.
     announce
         Called with a line when a job starts or fails.
+    only
+        Names of the jobs to run now; of the others, those that have a result are read. None for all.
     """
     done = Done(Results(), {}, {})
     for attempt in (1, 2):
         for job in jobs:
             if job.name in done.results:
+                continue
+            if only is not None and job.name not in only and not (out / f"{job.name}.json").exists():
+                done.failed[job.name] = NOT_YET
                 continue
             missing = [name for name in job.needs if name not in done.results]
             if missing:

@@ -33,10 +33,19 @@ def student_cache_key(setting: StudySetting, recipe: Distillation, **more: Any) 
     return {**setting.cache_key, "images": setting.size.student_images, "recipe": recipe.to_config(), **more}
 
 
-def student_cost(setting: StudySetting) -> Cost:
-    """Return the cost of distilling a student in two stages."""
+def student_cost(setting: StudySetting, trains: str = "") -> Cost:
+    """Return the cost of distilling and measuring a student in two stages.
+
+    Parameters
+    ----------
+    setting
+        The setting of the study.
+    trains
+        Name of the job that distils the same student, where there is one.
+    """
     size = setting.size
-    return Cost(student_images=2 * size.student_steps * size.student_batch)
+    images = 2 * size.student_steps * size.student_batch
+    return Cost(student_images=images, measured_images=size.eval_images, trains=trains)
 
 
 def student_recipe(setting: StudySetting, seed: int) -> Distillation:

@@ -13,6 +13,10 @@ from raptor.core.options import Option
 STUDY_NAMES = tuple(
     module.name.replace("_", "-") for module in pkgutil.iter_modules([str(Path(__file__).parent / "experiments")])
 )
+# The order in which `study all` runs them: first what all others rest on, then the questions by their weight.
+STUDY_ORDER = (
+    "controls", "stochastic-depth", "emergence", "overfitting", "partitions", "k-curve", "ablation", "gallery"
+)  # fmt: skip
 ALL = "all"  # every study
 NAMES = (*STUDY_NAMES, ALL)  # what the command line accepts
 
@@ -26,7 +30,7 @@ class StudyOptions:
     data
         Labelled images with a train and a test split: `scenes`, a folder, parquet files or a dataset id.
     size
-        `smoke` (for tests), `laptop` (all studies in eight core-hours) or `paper` (a cluster).
+        `smoke` (for tests), `laptop` (all studies in a few core-hours) or `paper` (a cluster).
     resume
         Continue a study that the directory already has; jobs that have a result are not repeated.
     """

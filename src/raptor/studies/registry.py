@@ -37,6 +37,9 @@ class Claim:
         The numbers behind the verdict.
     effect, smallest_effect
         The effect with its interval over teachers, and the smallest effect of interest.
+    mixed
+        The effect in a mixed model with the teacher as random effect; None without statsmodels, and where the study has
+        no such model.
     """
 
     text: str
@@ -44,6 +47,7 @@ class Claim:
     evidence: str
     effect: Estimate[float] | None = key(None, ci="ci", omit_none=True)
     smallest_effect: float | None = key(None, omit_none=True)
+    mixed: Estimate[float] | None = key(None, ci="mixed_ci", omit_none=True)
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,10 @@ class Study(ABC, Generic[Row]):
     @abstractmethod
     def jobs(self, setting: StudySetting) -> Sequence[Job[Any]]:
         """Return the jobs; a job comes after those that it needs."""
+
+    def primary_jobs(self, setting: StudySetting) -> Sequence[Job[Any]]:
+        """Return the jobs that the claim needs; `study all` runs those of every study first. By default all jobs."""
+        return self.jobs(setting)
 
     @abstractmethod
     def summarise(self, setting: StudySetting, done: Done) -> Summary[Row]:

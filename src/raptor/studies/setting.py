@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,14 @@ from raptor.core.estimate import Estimate, LayerEstimates
 from raptor.core.phases import Phases
 from raptor.core.preprocessing import Preprocessing
 from raptor.core.serialize import to_plain
+from raptor.data.image_cache import in_memory
 from raptor.data.load import HELD_OUT, training_split
 from raptor.data.options import LoadOptions
 from raptor.models.load import load_model
 from raptor.models.teachers.teacher import Teacher
 from raptor.studies.size import Scale
+
+Memory = dict[tuple[str, int | None, int], LoadedImageSet]
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,8 @@ class StudySetting:
         Device to train on.
     announce
         Called with a line before a large file is written.
+    memory
+        Sets of images that were loaded, by split, number and batch size; several studies may share it.
     """
 
     data: str
@@ -48,6 +53,7 @@ class StudySetting:
     states: Path
     device: str = "cpu"
     announce: Callable[[str], None] = lambda text: None
+    memory: Memory = field(default_factory=dict)
 
     @cached_property
     def cache_key(self) -> dict[str, Any]:
@@ -57,7 +63,7 @@ class StudySetting:
 
     def train(self, images: int | None = None) -> LoadedImageSet:
         """Return the images to train on."""
-        return self.loading.load(self.data, self.preprocessing, training_split(None, None), images)
+        return self._images(training_split(None, None), images)
 
     def for_phases(self) -> LoadedImageSet:
         """Return the images that phases are found on: training images, as many as everything is measured on."""
@@ -65,7 +71,16 @@ class StudySetting:
 
     def held_out(self) -> LoadedImageSet:
         """Return the images that everything is measured on."""
-        return self.loading.load(self.data, self.preprocessing, HELD_OUT, self.size.eval_images, batch_size=64)
+        return self._images(HELD_OUT, self.size.eval_images, batch_size=64)
+
+    def _images(self, split: str, images: int | None, batch_size: int = 32) -> LoadedImageSet:
+        """Load images once: decoding those of CIFAR takes as long as half of a small ViT's training step."""
+        about = (split, images, batch_size)
+        if about not in self.memory:
+            self.memory[about] = in_memory(
+                self.loading.load(self.data, self.preprocessing, split, images, batch_size=batch_size)
+            )
+        return self.memory[about]
 
     def teacher(self, name: str, share: float = 1.0) -> Teacher:
         """Load the teacher that a job saved, at the end of its training or after a share of the steps."""

@@ -90,7 +90,7 @@ def trained_job(setting: StudySetting, recipe: Recipe, seed: int) -> Job[Teacher
     cache_key = {**setting.cache_key, "vit": vit.to_config(), "recipe": asdict(training), "checkpoints": shares}
     if recipe.images is not None:
         cache_key["images"] = recipe.images
-    cost = Cost(teacher_images=size.teacher_steps * size.teacher_batch)
+    cost = Cost(teacher_images=size.teacher_steps * size.teacher_batch, drop_path=recipe.drop_path)
     return Job(teacher_name(recipe.name, seed), cache_key, TeacherResult, work, cost=cost)
 
 

@@ -10,8 +10,10 @@ from raptor.core.serialize import to_plain
 from raptor.render.registry import page_sentences, page_table
 from raptor.render.tables import HELD, Part, Table, file_lines
 from raptor.runtime.rundir import Record
+from raptor.studies.analysis import written
 from raptor.studies.cost import StudyPlan
 from raptor.studies.every import AllStudies
+from raptor.studies.registry import Claim
 from raptor.studies.study import StudyResult
 
 
@@ -45,12 +47,18 @@ def _plan(result: StudyPlan) -> Iterator[Part]:
         ("disk", f"{result.disk / 1e9:,.2f} GB of states while it runs"),
     )
     yield Table(f"{result.study} ({result.size}) on {result.data}", (), rows)
+    kinds: dict[str, list[float]] = {}
+    for one in result.jobs:
+        kinds.setdefault(one.job.partition("/")[0], []).append(one.core_seconds)
+    columns = ("jobs", "number", "core-hours", "longest, minutes")
+    by_kind = ((kind, str(len(own)), f"{sum(own) / 3600:,.2f}", f"{max(own) / 60:.1f}") for kind, own in kinds.items())
+    yield Table("By kind of job; --json has every job", columns, tuple(by_kind))
 
 
 @notebook.register
 def _all(result: AllStudies) -> Iterator[Part]:
     columns = ("study", "claim", "result", "evidence")
-    rows = tuple((one.study, one.claim.text, HELD[one.claim.held], one.claim.evidence) for one in result.studies)
+    rows = tuple((one.study, one.claim.text, HELD[one.claim.held], _evidence(one.claim)) for one in result.studies)
     yield Table(f"All studies ({result.size}) on {result.data}", columns, rows)
     yield f"{result.finished} jobs took {result.job_hours:.2f} hours"
     for name in result.failed:
@@ -63,10 +71,16 @@ def _parts(result: StudyResult[Any], images: str = "") -> Iterator[Part]:
         title = f"{result.study} ({result.size.name}){images}"
         yield Table(title, columns, tuple(tuple(row.values()) for row in rows), drop_columns=True)
     claim = result.claim
-    yield f"Claim of the paper: {claim.text}. Result: {HELD[claim.held]} ({claim.evidence})"
+    yield f"Claim of the paper: {claim.text}. Result: {HELD[claim.held]} ({_evidence(claim)})"
     for job in result.jobs:
         if job.failed is not None:
             yield f"failed: {job.job} ({job.failed})"
+
+
+def _evidence(claim: Claim) -> str:
+    if claim.mixed is None:
+        return claim.evidence
+    return f"{claim.evidence}. Mixed model with the teacher as random effect: {written(claim.mixed)}"
 
 
 def _cells(row: Any) -> dict[str, str]:
@@ -79,7 +93,7 @@ def _cells(row: Any) -> dict[str, str]:
 def claims(record: Record[StudyResult[Any]]) -> Table:
     """Return the study's claim and whether it holds."""
     result, claim = record.result, record.result.claim
-    row = (result.study, claim.text, HELD[claim.held], claim.evidence)
+    row = (result.study, claim.text, HELD[claim.held], _evidence(claim))
     return Table("Studies", ("study", "claim of the paper", "result", "evidence"), (row,))
 
 

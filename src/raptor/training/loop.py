@@ -222,3 +222,8 @@ def _stop_signals() -> Iterator[Callable[[], int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+    # A signal during the last step, which the loop no longer asks for; what it trained is saved.
+    if got[0] == signal.SIGINT:
+        raise KeyboardInterrupt
+    if got[0]:
+        raise SystemExit(128 + got[0])

@@ -12,7 +12,7 @@ from raptor.core.estimate import Estimate
 from raptor.distillation.recipes import Distillation, distillation_named
 from raptor.render.charts import Figure
 from raptor.studies.analysis import Hypothesis, mean_interval, written
-from raptor.studies.conditions import look_job, teacher_jobs
+from raptor.studies.conditions import look_job, student_name, teacher_jobs
 from raptor.studies.jobs import Done, Job, Results
 from raptor.studies.models import (
     distill_probed_student,
@@ -29,7 +29,7 @@ from raptor.studies.teachers import STANDARD, teacher_name
 HYPOTHESIS = Hypothesis(
     "each step of the recipe makes the surrogate more accurate", 0.01, "change of top-1 of the weakest step"
 )
-TUNED = "+ probe fine-tuning"
+WHOLE, TUNED, DEFAULT = "+ joined stage", "+ probe fine-tuning", "default"
 ALL_STEPS = 1e9  # share of the steps over which teacher forcing falls: it does not fall
 
 
@@ -124,13 +124,13 @@ def recipes(setting: StudySetting, seed: int) -> dict[str, Distillation]:
         "+ autoregressive": unscaled,
         "+ depth scaling": unweighted,
         "+ weighted cls": blockwise,
-        "+ joined stage": whole,
+        WHOLE: whole,
         TUNED: whole,
         "GELU": replace(whole, kind="gelu"),
         "ratio 8/3": replace(whole, block={**whole.block, "mlp_ratio": 8 / 3}),
         "normalised loss": replace(whole, normalise=True),
         "teacher's blocks": replace(whole, kind="teacher", block={}),
-        "default": student_recipe(setting, seed),
+        DEFAULT: student_recipe(setting, seed),
         "default, untied": replace(student_recipe(setting, seed), block={"untied": True}),
         "released": distillation_named("released", steps, batch, seed, lr=setting.size.student_lr),
     }
@@ -149,7 +149,9 @@ def _student(setting: StudySetting, number: int, label: str, recipe: Distillatio
         return distil(setting, setting.teacher(teacher), phases, recipe)
 
     cache_key = student_cache_key(setting, recipe, row=label)
-    return Job(_name(number, seed), cache_key, StudentResult, work, (teacher, look), student_cost(setting))
+    whole = list(recipes(setting, seed)).index(WHOLE)
+    trains = student_name(STANDARD, seed) if label == DEFAULT else _name(whole if label == TUNED else number, seed)
+    return Job(_name(number, seed), cache_key, StudentResult, work, (teacher, look), student_cost(setting, trains))
 
 
 def _row(label: str, seed: int, one: StudentResult) -> RecipeRow:

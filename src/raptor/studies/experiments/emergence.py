@@ -6,8 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from raptor.render.charts import Figure
-from raptor.studies.analysis import Hypothesis, difference_interval, mean_interval, written
-from raptor.studies.conditions import ConditionRow, column, condition_jobs, condition_rows, draw_conditions
+from raptor.studies.analysis import Hypothesis, mean_interval, written
+from raptor.studies.conditions import (
+    ConditionRow,
+    column,
+    condition_jobs,
+    condition_rows,
+    draw_conditions,
+    judge_excess,
+)
 from raptor.studies.jobs import Done, Job
 from raptor.studies.registry import Study, Summary, study
 from raptor.studies.setting import StudySetting
@@ -27,8 +34,13 @@ class Emergence(Study[ConditionRow]):
 
     def jobs(self, setting: StudySetting) -> Sequence[Job[Any]]:
         """Return both ends with all seeds, and the checkpoints between with the first."""
-        ends = condition_jobs(setting, ENDS, setting.size.seeds)
-        return unique([*ends, *condition_jobs(setting, _between(setting), setting.size.seeds[:1])])
+        return unique(
+            [*self.primary_jobs(setting), *condition_jobs(setting, _between(setting), setting.size.seeds[:1])]
+        )
+
+    def primary_jobs(self, setting: StudySetting) -> Sequence[Job[Any]]:
+        """Return both ends with all seeds."""
+        return condition_jobs(setting, ENDS, setting.size.seeds)
 
     def summarise(self, setting: StudySetting, done: Done) -> Summary[ConditionRow]:
         """Return a row per teacher, and what training changes."""
@@ -41,8 +53,7 @@ class Emergence(Study[ConditionRow]):
             f"{written(mean_interval(column(rows, 'r2_cls', name)))}"
             for name in ENDS
         )
-        excess = [column(rows, "excess", name) for name in (STANDARD, UNTRAINED)]
-        return Summary(rows, HYPOTHESIS.judge(difference_interval(*excess), evidence))
+        return Summary(rows, judge_excess(HYPOTHESIS, rows, STANDARD, UNTRAINED, evidence))
 
     def draw(self, rows: list[ConditionRow]) -> Figure:
         """Draw the matrices and the outcome from random weights to the end."""

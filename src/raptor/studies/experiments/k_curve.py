@@ -13,7 +13,7 @@ from raptor.phases.options import METHODS, PhasesOptions
 from raptor.render.charts import Figure
 from raptor.studies.analysis import Hypothesis, mean_interval, written
 from raptor.studies.conditions import teacher_jobs
-from raptor.studies.jobs import Done, Job, Results
+from raptor.studies.jobs import Cost, Done, Job, Results
 from raptor.studies.models import distill_student, student_cache_key, student_cost, student_recipe
 from raptor.studies.registry import Study, Summary, study
 from raptor.studies.setting import StudentResult, StudySetting
@@ -129,7 +129,8 @@ def _suggested(setting: StudySetting, seed: int) -> Job[dict[str, int]]:
         }
 
     cache_key = {**setting.cache_key, "seed": seed}
-    return Job(_name(seed, "suggested"), cache_key, dict[str, int], work, (teacher,))
+    cost = Cost(measured_images=4 * setting.size.eval_images)
+    return Job(_name(seed, "suggested"), cache_key, dict[str, int], work, (teacher,), cost)
 
 
 def _student(setting: StudySetting, seed: int, k: int) -> Job[StudentResult]:

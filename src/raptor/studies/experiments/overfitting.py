@@ -6,8 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from raptor.render.charts import Figure
-from raptor.studies.analysis import Hypothesis, difference_interval, mean_interval, written
-from raptor.studies.conditions import ConditionRow, column, condition_jobs, condition_rows, draw_conditions
+from raptor.studies.analysis import Hypothesis, mean_interval, written
+from raptor.studies.conditions import (
+    ConditionRow,
+    column,
+    condition_jobs,
+    condition_rows,
+    draw_conditions,
+    judge_excess,
+)
 from raptor.studies.jobs import Done, Job
 from raptor.studies.registry import Study, Summary, study
 from raptor.studies.setting import StudySetting
@@ -38,8 +45,7 @@ class Overfitting(Study[ConditionRow]):
                         ("top1", "within", "r2", "recovered"))
             for name in CONDITIONS
         )  # fmt: skip
-        excess = [column(rows, "excess", name) for name in CONDITIONS]
-        return Summary(rows, HYPOTHESIS.judge(difference_interval(*excess), evidence))
+        return Summary(rows, judge_excess(HYPOTHESIS, rows, STANDARD, SUBSET, evidence))
 
     def draw(self, rows: list[ConditionRow]) -> Figure:
         """Draw the matrices and the outcome by condition."""

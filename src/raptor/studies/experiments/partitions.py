@@ -13,9 +13,9 @@ from raptor.core.placements import placements
 from raptor.phases.find import find_phases
 from raptor.phases.options import FIT, PhasesOptions
 from raptor.render.charts import Figure
-from raptor.studies.analysis import Hypothesis, mean_interval, written
-from raptor.studies.conditions import teacher_jobs
-from raptor.studies.jobs import Done, Job, Results
+from raptor.studies.analysis import Hypothesis, mean_interval, mixed_difference, written
+from raptor.studies.conditions import student_name, teacher_jobs
+from raptor.studies.jobs import Cost, Done, Job, Results
 from raptor.studies.models import distill_student, student_cache_key, student_cost, student_recipe
 from raptor.studies.phase_summary import K
 from raptor.studies.registry import Study, Summary, mean, study
@@ -80,8 +80,11 @@ class Partitions(Study[PartitionRow]):
         for by in (SIMILARITY, FIT, EVEN, SHUFFLED):
             ahead = {name: mean_interval(_ahead(rows, by, name)) for name in ("skill", "r2", "recovered")}
             parts.append(f"{by} less random: " + ", ".join(f"{name} {written(one)}" for name, one in ahead.items()))
-        claim = HYPOTHESIS.judge(mean_interval(_ahead(rows, SIMILARITY, "skill")), "; ".join(parts))
-        return Summary(rows, claim)
+        mixed = mixed_difference(
+            *([(row.seed, row.skill) for row in rows if row.by == by] for by in (SIMILARITY, RANDOM))
+        )
+        effect = mean_interval(_ahead(rows, SIMILARITY, "skill"))
+        return Summary(rows, HYPOTHESIS.judge(effect, "; ".join(parts), mixed))
 
     def draw(self, rows: list[PartitionRow]) -> Figure:
         """Draw a dot per student by kind of assignment."""
@@ -143,7 +146,8 @@ def _cuts(setting: StudySetting, seed: int) -> Job[dict[str, Phases]]:
         return {SIMILARITY: found, FIT: agreed.fit, EVEN: Phases.even(size.depth, K), **drawn}
 
     cache_key = {**setting.cache_key, "seed": seed, "others": size.others, "shuffled": size.shuffled}
-    return Job(_name(seed, "cuts"), cache_key, dict[str, Phases], work, (teacher,))
+    cost = Cost(measured_images=2 * size.eval_images)
+    return Job(_name(seed, "cuts"), cache_key, dict[str, Phases], work, (teacher,), cost)
 
 
 def _name(seed: int, label: str) -> str:
@@ -157,7 +161,8 @@ def _student(setting: StudySetting, seed: int, label: str) -> Job[StudentResult]
         return distill_student(setting, setting.teacher(teacher), results.of(cuts, dict)[label], recipe)
 
     cache_key = student_cache_key(setting, recipe, by=label)
-    return Job(_name(seed, label), cache_key, StudentResult, work, (teacher, cuts), student_cost(setting))
+    trains = student_name(STANDARD, seed) if label == SIMILARITY else ""
+    return Job(_name(seed, label), cache_key, StudentResult, work, (teacher, cuts), student_cost(setting, trains))
 
 
 def _ahead(rows: list[PartitionRow], by: str, name: str) -> list[float]:

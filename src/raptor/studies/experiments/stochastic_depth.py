@@ -15,7 +15,7 @@ from raptor.studies.analysis import (
     smallest_detected,
     written,
 )
-from raptor.studies.conditions import ConditionRow, column, condition_jobs, condition_rows
+from raptor.studies.conditions import ConditionRow, column, condition_jobs, condition_rows, judge_excess
 from raptor.studies.jobs import Done, Job
 from raptor.studies.registry import Study, Summary, study
 from raptor.studies.setting import StudySetting
@@ -37,10 +37,14 @@ class StochasticDepth(Study[ConditionRow]):
         """Return three conditions with all seeds, and all rates with the first."""
         return unique(
             [
-                *condition_jobs(setting, _conditions(setting), setting.size.seeds),
+                *self.primary_jobs(setting),
                 *condition_jobs(setting, _rates(setting), setting.size.seeds[:1]),
             ]
         )
+
+    def primary_jobs(self, setting: StudySetting) -> Sequence[Job[Any]]:
+        """Return the conditions with all seeds."""
+        return condition_jobs(setting, _conditions(setting), setting.size.seeds)
 
     def summarise(self, setting: StudySetting, done: Done) -> Summary[ConditionRow]:
         """Return a row per teacher, and whether the outcome rises with stochastic depth."""
@@ -66,8 +70,7 @@ class StochasticDepth(Study[ConditionRow]):
             f"rank correlation of R2 with the rate, {len(trained)} rates up to {TRAINABLE}: {rho:.2f} (p {p:.3f})"
         )
         rows += [row for row in shape if row not in rows]
-        claim = HYPOTHESIS.judge(difference_interval(treated, excess[STANDARD]), "; ".join(parts))
-        return Summary(rows, claim)
+        return Summary(rows, judge_excess(HYPOTHESIS, rows, conditions[1], STANDARD, "; ".join(parts)))
 
     def draw(self, rows: list[ConditionRow]) -> Figure:
         """Draw Figure 4: matrices, fidelity by layer, and the outcome by rate and by condition."""

@@ -1,0 +1,210 @@
+"""Sections of docs/results.md on the studies, from the results that `tools/keep_results.py` wrote.
+
+No number is typed by hand: means and intervals are those of the rows of `result.json`, and what has no result is "not
+measured yet".
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from paper_statements import LIMITS, PAPER, PAPER_EFFECT
+
+from raptor.render.tables import HELD
+from raptor.studies.analysis import mean_interval, pooled_deviation, smallest_detected, teachers_needed
+from raptor.studies.options import STUDY_ORDER
+
+Rows = list[dict[str, Any]]
+NOT_YET = "not measured yet"
+
+# For each study: the question, the column of groups, and the columns of measures.
+CONDITION = ("top1", "excess", "skill", "null_skill", "recovered", "r2", "within")
+SECTIONS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "controls": ("Can the outcome be trusted?", "condition", CONDITION),
+    "stochastic-depth": ("Does stochastic depth make depth more recurrent?", "condition", CONDITION),
+    "emergence": ("Does training make depth more recurrent?", "condition", (*CONDITION, "r2_cls")),
+    "overfitting": ("Does overfitting make depth less recurrent?", "condition", CONDITION),
+    "partitions": ("Does it matter where phases begin?", "by", ("skill", "r2", "recovered")),
+    "k-curve": ("How many blocks are enough?", "k", ("skill", "r2", "recovered")),
+    "ablation": ("What does each part of the recipe add?", "row", ("top1", "recovered", "skill", "r2")),
+    "gallery": ("Do all teachers have phases?", "model", ("top1", "within", "between")),
+}
+OPEN = {
+    None: "More teachers would be needed for a verdict.",
+    True: "Whether this also holds for larger models and other data.",
+    False: "Whether larger models or other data would show an effect of interest.",
+}
+# Words in the result files, and how the page shows them.
+SHOWN = {"paced drift": "non-uniform drift", "joined stage": "end-to-end stage"}
+
+
+def read_results(kept: Path) -> dict[str, dict[str, Any]]:
+    """Return the results of the studies in a folder, by name and in the order of the page."""
+    files = {name: kept / name / "result.json" for name in STUDY_ORDER}
+    return {name: json.loads(file.read_text()) for name, file in files.items() if file.exists()}
+
+
+def study_pages(kept: Path) -> str:
+    """Return an overview, a section for each study, and the section on power, for the files in a folder."""
+    results = read_results(kept)
+    sections = (section(name, kept, results.get(name)) for name in SECTIONS)
+    return "\n".join((overview(results), *sections, power(results)))
+
+
+def overview(results: dict[str, dict[str, Any]]) -> str:
+    """Return the verdicts of all studies in one table, and what they took."""
+    rows = []
+    for name, (question, *_) in SECTIONS.items():
+        claim = results[name]["claim"] if name in results else None
+        rows.append([f"[{question}](#{anchor(question)})", f"`{name}`", *_verdict_cells(claim)])
+    seconds = {job["job"]: job["seconds"] for one in results.values() for job in one["jobs"]}
+    done = [taken for taken in seconds.values() if taken is not None]
+    missing = len(seconds) - len(done)
+    hours = f"{len(done)} jobs took {sum(done) / 3600:.1f} hours in total, each on one core"
+    left = f"; {missing} more are {NOT_YET}" if missing else ""
+    table = markdown(["question", "study", "claim", "verdict", "effect"], rows)
+    return f"## Overview\n\n{table}\n{hours if done else 'No job has a result yet'}{left}.\n"
+
+
+def anchor(title: str) -> str:
+    """Return the anchor of a heading."""
+    return "".join(letter for letter in title.lower().replace(" ", "-") if letter.isalnum() or letter == "-")
+
+
+def measured(claim: dict[str, Any] | None) -> bool:
+    """Return whether a claim has an effect or a verdict at all."""
+    return claim is not None and (claim["held"] is not None or claim.get("effect") is not None)
+
+
+def _verdict_cells(claim: dict[str, Any] | None) -> list[str]:
+    if claim is None or not measured(claim):
+        return ["" if claim is None else claim["text"], NOT_YET, ""]
+    effect = "" if claim.get("effect") is None else number(claim["effect"], *claim["ci"])
+    return [claim["text"], HELD[claim["held"]], effect]
+
+
+def section(name: str, kept: Path, result: dict[str, Any] | None) -> str:
+    """Return the section of a study; without a result it has the paper's statement alone."""
+    question, group, measures = SECTIONS[name]
+    head = f"## {question}\n\n**The paper.** {PAPER[name]}\n"
+    if result is None or not result["summary"]:
+        return f"{head}\n**raptor.** {NOT_YET.capitalize()}.\n\n**Open.** {LIMITS[name]}\n"
+    claim = result["claim"]
+    figure = kept / name / f"{name}.svg"
+    return "\n".join(
+        (
+            head,
+            f"**raptor.** {_finding(claim)}\n",
+            *_missing(result["jobs"]),
+            table(result["summary"], group, measures),
+            f"![{question}]({kept.name}/{name}/{name}.svg)\n" if figure.exists() else f"The figure is {NOT_YET}.\n",
+            f"**Open.** {OPEN[claim['held']]} {LIMITS[name]}\n",
+            _command(name, result),
+        )
+    )
+
+
+def _finding(claim: dict[str, Any]) -> str:
+    text, evidence = claim["text"], shown(claim["evidence"])
+    if not measured(claim):
+        return f'The claim "{text}" is {NOT_YET}; the table has what there is.'
+    verdict = HELD[claim["held"]] if claim["held"] is not None else f"is {HELD[None]}"
+    said = f'The claim "{text}" {verdict}. {evidence[0].upper()}{evidence[1:]}.'
+    if claim.get("mixed") is None:
+        return said
+    return f"{said} Mixed model with the teacher as random effect: {number(claim['mixed'], *claim['mixed_ci'])}."
+
+
+def _missing(jobs: Rows) -> list[str]:
+    """Return a sentence on the jobs without a result, and on those that failed."""
+    failed = [f"{job['job']} ({job['failed']})" for job in jobs if job["failed"] not in (None, NOT_YET)]
+    missing = sum(job["failed"] == NOT_YET for job in jobs)
+    said = [f"{missing} of {len(jobs)} jobs are {NOT_YET}, so these numbers are preliminary.\n"] if missing else []
+    return [*said, *([f"Failed jobs: {', '.join(failed)}.\n"] if failed else [])]
+
+
+def _command(name: str, result: dict[str, Any]) -> str:
+    size = result["size"]
+    students = f"{size['student_steps']} + {size['student_steps']} steps of {size['student_batch']}"
+    return (
+        f"`raptor study {name} --size {size['name']} --data {result['data']} --out runs/studies`: {size['depth']}-"
+        f"layer ViTs of width {size['width']}, {size['teacher_steps']:,} steps of {size['teacher_batch']} images; "
+        f"students of {students} images; n = {result['images']:,} held-out images, seeds "
+        f"{', '.join(map(str, size['seeds']))}.\n"
+    )
+
+
+def power(results: dict[str, dict[str, Any]]) -> str:
+    """Return the section on what the design can detect, with the measured variances between teachers."""
+    rows = []
+    for name, treated, control, measure in _comparisons(results):
+        result = results.get(name)
+        groups = [
+            [row[measure] for row in (result["summary"] if result else []) if row["condition"] == condition]
+            for condition in (treated, control)
+        ]
+        n = min(map(len, groups))
+        deviation = pooled_deviation(*groups)
+        label = [f"`{name}`", f"{measure.replace('_', ' ')} of {treated} less {control}"]
+        if n < 2 or math.isnan(deviation):
+            rows.append([*label, NOT_YET, "", "", ""])
+            continue
+        smallest = PAPER_EFFECT if measure == "r2" else result["claim"]["smallest_effect"] if result else math.nan
+        needed = teachers_needed(deviation, smallest)
+        rows.append(
+            [*label, f"{deviation:.4f}", f"{smallest_detected(deviation, n):.3f} (n = {n})", f"{smallest:g}",
+             "more than 100" if needed is None else str(needed)]
+        )  # fmt: skip
+    head = ["study", "effect", "standard deviation between teachers", "detected in 80% of simulations",
+            "smallest effect of interest", "teachers per condition that it needs"]  # fmt: skip
+    return (
+        "## Power\n\nThe smallest effect that the design detects in 80% of simulated experiments, with the variance "
+        "between teachers that was measured. An experiment detects an effect if its 95% t-interval is above 0. The "
+        f"paper's change of R2 with stochastic depth is {PAPER_EFFECT:g}.\n\n" + markdown(head, rows)
+    )
+
+
+def _comparisons(results: dict[str, dict[str, Any]]) -> list[tuple[str, str, str, str]]:
+    """Return the comparisons of two conditions: study, treated, control and measure."""
+    rate = results["stochastic-depth"]["size"]["drop_path"] if "stochastic-depth" in results else 0.3
+    return [
+        ("controls", "tied", "random", "excess"),
+        ("stochastic-depth", f"drop{rate:g}", "standard", "excess"),
+        ("stochastic-depth", f"drop{rate:g}", "standard", "r2"),
+        ("emergence", "standard", "untrained", "excess"),
+        ("overfitting", "standard", "subset", "excess"),
+    ]
+
+
+def table(rows: Rows, group: str, measures: tuple[str, ...]) -> str:
+    """Return means over the rows of each group, with t-intervals where there are several."""
+    lines = []
+    for value in dict.fromkeys(row[group] for row in rows):
+        own = [row for row in rows if row[group] == value]
+        found = [mean_interval([math.nan if row[name] is None else row[name] for row in own]) for name in measures]
+        cells = [number(one.value, one.low, one.high) for one in found]
+        lines.append([shown(str(value)), str(len(own)), *cells])
+    return markdown([group, "n", *(name.replace("_", " ") for name in measures)], lines)
+
+
+def number(value: float, low: float | None, high: float | None) -> str:
+    """Return a number with its interval, if it has one."""
+    if low is None or high is None or math.isnan(low):
+        return f"{value:.3f}"
+    return f"{value:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def markdown(head: list[str], rows: list[list[str]]) -> str:
+    """Return a table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def shown(text: str) -> str:
+    """Return a text of a result file in the words of the documentation."""
+    for stored, shown in SHOWN.items():
+        text = text.replace(stored, shown)
+    return text
