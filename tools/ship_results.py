@@ -10,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from raptor.dynamics.shipped import NAME as EXPONENTS
+from raptor.dynamics.references.shipped import NAME as EXPONENTS
 from raptor.evaluation.shipped import NAME as NULLS
 from raptor.models.load import SHIPPED, SHIPPED_SURROGATES
 

@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from raptor.core.trajectory import Trajectory as Trajectory
     from raptor.data.load import load_images as load_images
     from raptor.data.options import LoadOptions as LoadOptions
-    from raptor.distillation.cost import PlanResult as PlanResult
-    from raptor.distillation.cost import plan as plan
     from raptor.distillation.distill import distill as distill
     from raptor.distillation.export import ExportResult as ExportResult
     from raptor.distillation.export import export as export
     from raptor.distillation.options import DistillOptions as DistillOptions
     from raptor.distillation.options import ExportOptions as ExportOptions
-    from raptor.distillation.options import PlanOptions as PlanOptions
     from raptor.distillation.options import PushOptions as PushOptions
+    from raptor.distillation.planning.cost import PlanResult as PlanResult
+    from raptor.distillation.planning.cost import plan as plan
     from raptor.distillation.planning.law import FinishedRun as FinishedRun
     from raptor.distillation.planning.law import Law as Law
     from raptor.distillation.planning.law import fit_law as fit_law
+    from raptor.distillation.planning.options import PlanOptions as PlanOptions
     from raptor.distillation.push import PushResult as PushResult
     from raptor.distillation.push import push as push
     from raptor.distillation.recipes import distillation_named as distillation_named
@@ -149,12 +149,12 @@ _HOME = {
     "export": "raptor.distillation.export",
     "ExportOptions": "raptor.distillation.options",
     "ExportResult": "raptor.distillation.export",
-    "plan": "raptor.distillation.cost",
+    "plan": "raptor.distillation.planning.cost",
     "FinishedRun": "raptor.distillation.planning.law",
     "Law": "raptor.distillation.planning.law",
     "fit_law": "raptor.distillation.planning.law",
-    "PlanOptions": "raptor.distillation.options",
-    "PlanResult": "raptor.distillation.cost",
+    "PlanOptions": "raptor.distillation.planning.options",
+    "PlanResult": "raptor.distillation.planning.cost",
     "push": "raptor.distillation.push",
     "PushOptions": "raptor.distillation.options",
     "PushResult": "raptor.distillation.push",

@@ -17,8 +17,9 @@ from raptor.data.load import load_images
 from raptor.distillation import validation
 from raptor.distillation.adapted import adapted
 from raptor.distillation.distill import train_surrogate
+from raptor.distillation.hyperparameters import Distillation
 from raptor.distillation.losses import TrajectoryLoss
-from raptor.distillation.recipes import Distillation, distillation_named
+from raptor.distillation.recipes import distillation_named
 from raptor.distillation.windows import Window, treats_tokens_as_a_set
 from raptor.errors import OptionError
 from raptor.models.vit import ViT, ViTConfig

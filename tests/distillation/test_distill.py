@@ -15,8 +15,8 @@ import raptor.distillation.distill as distill_module
 from raptor.core.phases import Phases
 from raptor.data.load import load_images
 from raptor.distillation.distill import train_surrogate
+from raptor.distillation.hyperparameters import Distillation
 from raptor.distillation.options import DistillOptions
-from raptor.distillation.recipes import Distillation
 from raptor.errors import LayerError, OptionError, OutputError, PhaseError, ResumeError
 from raptor.models.surrogate import build_surrogate
 from raptor.models.vit import ViT, ViTConfig

@@ -13,10 +13,11 @@ from raptor.core.deserialize import from_plain
 from raptor.core.phases import Phases
 from raptor.core.serialize import to_plain
 from raptor.data.load import load_images
-from raptor.distillation.cost import PlanResult, plan
 from raptor.distillation.distill import distill, train_surrogate
 from raptor.distillation.export import ExportResult, export
-from raptor.distillation.options import DistillOptions, ExportOptions, PlanOptions
+from raptor.distillation.options import DistillOptions, ExportOptions
+from raptor.distillation.planning.cost import PlanResult, plan
+from raptor.distillation.planning.options import PlanOptions
 from raptor.distillation.recipes import distillation_named
 from raptor.distillation.result import DistillResult
 from raptor.models.vit import ViT, ViTConfig

@@ -10,11 +10,11 @@ import pytest
 from raptor.core.estimate import Estimate
 from raptor.core.phases import Phases
 from raptor.core.serialize import to_plain
-from raptor.dynamics import shipped
 from raptor.dynamics.claims.claim import Claim
 from raptor.dynamics.figures.further import expansion
 from raptor.dynamics.lyapunov import LyapunovResult
-from raptor.dynamics.published import RANK, beside_the_paper
+from raptor.dynamics.references import shipped
+from raptor.dynamics.references.published import RANK, beside_the_paper
 from raptor.dynamics.text import claims, unresolved
 from raptor.reporting.collect import collect
 from raptor.runtime.rundir import Record

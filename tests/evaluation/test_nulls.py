@@ -15,8 +15,9 @@ from raptor.core.flow import ReorderedFlow
 from raptor.core.phases import Phases
 from raptor.core.serialize import to_json
 from raptor.data.load import load_images
+from raptor.distillation.hyperparameters import Distillation
 from raptor.distillation.options import DistillOptions
-from raptor.distillation.recipes import Distillation, distillation_named
+from raptor.distillation.recipes import distillation_named
 from raptor.errors import DataError, OptionError
 from raptor.evaluation.evaluate import FidelityResult, fidelity
 from raptor.evaluation.nulls import NULLS, measure_nulls, null_teacher, random_order, recorded_recipe

@@ -17,8 +17,8 @@ from raptor.core.phases import LayerMap, Phases, layer_map, shuffled_map
 from raptor.core.serialize import to_plain
 from raptor.data.load import load_images
 from raptor.distillation.distill import train_surrogate
+from raptor.distillation.hyperparameters import Distillation
 from raptor.distillation.losses import TrajectoryLoss
-from raptor.distillation.recipes import Distillation
 from raptor.distillation.saving import save_surrogate
 from raptor.distillation.stage_losses import blockwise_loss, roll
 from raptor.errors import OptionError, PhaseError, UnsupportedModelError

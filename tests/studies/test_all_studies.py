@@ -10,7 +10,7 @@ import pytest
 
 from raptor.core.serialize import to_plain
 from raptor.data.options import LoadOptions
-from raptor.distillation.cost import Timed
+from raptor.distillation.planning.cost import Timed
 from raptor.runtime.options import RunOptions
 from raptor.studies import cost as costs
 from raptor.studies import every

@@ -10,7 +10,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from raptor.distillation.recipes import Distillation
+from raptor.distillation.hyperparameters import Distillation
 from raptor.distillation.windows import Window, treats_tokens_as_a_set
 from raptor.inspection.outliers import find_outliers
 from raptor.models.teachers.teacher import Teacher

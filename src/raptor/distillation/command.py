@@ -10,7 +10,8 @@ from raptor.core.options import Option
 from raptor.core.phases import Phases
 from raptor.core.serialize import to_plain
 from raptor.data.options import LoadOptions
-from raptor.distillation.options import DistillOptions, ExportOptions, PlanOptions, PushOptions
+from raptor.distillation.options import DistillOptions, ExportOptions, PushOptions
+from raptor.distillation.planning.options import PlanOptions
 from raptor.errors import DataError, OptionError
 from raptor.phases.options import parse_k
 from raptor.runtime.options import Data, EvalData, Head, Model, RunOptions, Weights
@@ -19,8 +20,8 @@ from raptor.runtime.verbs import SURROGATE, verb
 
 if TYPE_CHECKING:
     from raptor.core.batches import LoadedImageSet
-    from raptor.distillation.cost import PlanResult
     from raptor.distillation.export import ExportResult
+    from raptor.distillation.planning.cost import PlanResult
     from raptor.distillation.push import PushResult
     from raptor.distillation.result import DistillResult
     from raptor.models.teachers.teacher import Teacher
@@ -171,12 +172,12 @@ def _find_phases(
     return find_phases(teacher, images, k=k, seed=run_options.seed, progress=run_options.progress).phases
 
 
-@verb(SURROGATE, "distillation.cost:PlanResult", name="plan", help={"images": None})
+@verb(SURROGATE, "distillation.planning.cost:PlanResult", name="plan", help={"images": None})
 def plan_command(
     model: Model, weights: Weights = None, *, options: PlanOptions, run_options: RunOptions
 ) -> Record[PlanResult]:
     """Estimate the time, memory and disk space of a distillation, from a few timed training steps."""
-    from raptor.distillation.cost import plan
+    from raptor.distillation.planning.cost import plan
     from raptor.models.load import load_model
 
     options = replace(options, batch_size=run_options.batch)

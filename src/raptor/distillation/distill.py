@@ -20,9 +20,9 @@ from raptor.core.deprecation import renamed_keywords
 from raptor.core.phases import Phases, PhasesLike, as_phases
 from raptor.distillation.activation_cache import StatesCache
 from raptor.distillation.adapted import adapted
+from raptor.distillation.hyperparameters import Distillation
 from raptor.distillation.losses import States, StateVariance, TrajectoryLoss, measure_state_variance
 from raptor.distillation.options import DistillOptions
-from raptor.distillation.recipes import Distillation
 from raptor.distillation.stage_losses import blockwise_loss, end_to_end_loss
 from raptor.distillation.targets import Targets
 from raptor.distillation.validation import Validation, split_off

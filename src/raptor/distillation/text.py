@@ -9,8 +9,8 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from raptor.distillation.cost import PlanResult
 from raptor.distillation.export import ExportResult
+from raptor.distillation.planning.cost import PlanResult
 from raptor.distillation.push import PushResult
 from raptor.distillation.result import DistillResult
 from raptor.evaluation import tables

@@ -19,8 +19,8 @@ from torch.nn.functional import cosine_similarity
 
 from raptor.core.batches import Batch, LoadedImageSet
 from raptor.distillation.activation_cache import StatesCache
+from raptor.distillation.hyperparameters import Distillation
 from raptor.distillation.losses import States, StateVariance, TrajectoryLoss
-from raptor.distillation.recipes import Distillation
 from raptor.distillation.stage_losses import mean_over_layers, roll
 from raptor.models.surrogate import Surrogate
 from raptor.runtime.distributed import is_main_process

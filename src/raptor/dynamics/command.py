@@ -51,7 +51,7 @@ def dynamics_command(
     from raptor.data.load import data_for
     from raptor.dynamics import figures  # noqa: F401 (registers them)
     from raptor.dynamics.compare import compare_dynamics
-    from raptor.dynamics.shipped import with_shipped_exponents
+    from raptor.dynamics.references.shipped import with_shipped_exponents
     from raptor.models.load import load_model
     from raptor.phases.options import AUTO
     from raptor.render.charts import draw

@@ -8,7 +8,7 @@ from typing import Any
 from raptor.dynamics import curves  # noqa: F401 (registers them)
 from raptor.dynamics.claims.claim import Claim
 from raptor.dynamics.curves.registry import CURVES
-from raptor.dynamics.published import beside_the_paper
+from raptor.dynamics.references.published import beside_the_paper
 from raptor.dynamics.result import Against, DynamicsResult
 from raptor.render.registry import Rung, evidence, page_sentences, page_table
 from raptor.render.tables import (

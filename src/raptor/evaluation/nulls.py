@@ -24,7 +24,7 @@ from raptor.runtime.progress import ProgressLike
 from raptor.runtime.tracked import tracked
 
 if TYPE_CHECKING:
-    from raptor.distillation.recipes import Distillation
+    from raptor.distillation.hyperparameters import Distillation
 
 NULLS = ("random", "untrained", "shuffled")
 TEACHER = "teacher"  # the teacher itself, distilled for as many steps
@@ -128,7 +128,7 @@ def recorded_recipe(record: dict[str, Any]) -> Distillation:
     record
         `record` of a surrogate that `distill` returned, or the provenance of a saved one.
     """
-    from raptor.distillation.recipes import Distillation
+    from raptor.distillation.hyperparameters import Distillation
 
     training = record.get("training", record)
     if not isinstance(training, dict) or "apart" not in training:

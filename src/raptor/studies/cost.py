@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy
 from raptor.core.flow import trajectory_size
 from raptor.core.phases import Phases
 from raptor.data.options import LoadOptions
-from raptor.distillation.cost import ROUNDS, Timed, calibrate, time_steps
+from raptor.distillation.planning.cost import ROUNDS, Timed, calibrate, time_steps
 from raptor.distillation.recipes import distillation_named
 from raptor.models.complexity import count_flops
 from raptor.models.load import load_model

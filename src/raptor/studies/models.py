@@ -14,7 +14,8 @@ from raptor.core.serialize import to_json
 from raptor.data.train_val_test import load_train_val_test
 from raptor.distillation.activation_cache import open_states
 from raptor.distillation.distill import STAGES, train_surrogate
-from raptor.distillation.recipes import Distillation, distillation_named
+from raptor.distillation.hyperparameters import Distillation
+from raptor.distillation.recipes import distillation_named
 from raptor.evaluation.accuracy import AccuracyMeasure
 from raptor.evaluation.fidelity import trajectory_fidelity
 from raptor.models.complexity import count_parameters

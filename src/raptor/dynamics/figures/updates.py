@@ -6,7 +6,7 @@ import altair as alt
 
 from raptor.dynamics.curves.overlay import overlaid
 from raptor.dynamics.curves.registry import CURVES
-from raptor.dynamics.published import PUBLISHED, RANK, SOURCE
+from raptor.dynamics.references.published import PUBLISHED, RANK, SOURCE
 from raptor.dynamics.result import DynamicsResult
 from raptor.render.charts import Figure
 from raptor.render.layer_charts import STEPS, TEACHER, about, by_layer, curves, of_groups

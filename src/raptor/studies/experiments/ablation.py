@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from raptor.core.estimate import Estimate
-from raptor.distillation.recipes import Distillation, distillation_named
+from raptor.distillation.hyperparameters import Distillation
+from raptor.distillation.recipes import distillation_named
 from raptor.render.charts import Figure
 from raptor.studies.analysis import Hypothesis, mean_interval, written
 from raptor.studies.conditions import look_job, student_name, teacher_jobs

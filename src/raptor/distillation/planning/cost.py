@@ -17,10 +17,11 @@ from raptor.core.flow import DepthFlow, trajectory_size
 from raptor.core.phases import Phases
 from raptor.core.serialize import key
 from raptor.distillation.adapted import windowed
+from raptor.distillation.hyperparameters import Distillation
 from raptor.distillation.losses import TrajectoryLoss
-from raptor.distillation.options import PlanOptions
 from raptor.distillation.planning.law import Law, finished_runs, fit_law
-from raptor.distillation.recipes import Distillation, distillation_named
+from raptor.distillation.planning.options import PlanOptions
+from raptor.distillation.recipes import distillation_named
 from raptor.distillation.stage_losses import end_to_end_loss
 from raptor.distillation.targets import Targets
 from raptor.distillation.windows import Window
