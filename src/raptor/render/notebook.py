@@ -13,11 +13,11 @@ from raptor.render.tables import Table
 
 
 class HtmlRepr:
-    """A result with an HTML view; `notebook(result)` in the `text` module of its package returns its parts."""
+    """A result with an HTML view; `notebook(result)` in the `text` module of its feature returns its parts."""
 
     def _repr_html_(self) -> str:
         # Imported by name, because results must not import the modules that show them.
-        package = type(self).__module__.rpartition(".")[0]
+        package = ".".join(type(self).__module__.split(".")[:2])  # of the feature, whatever folder the result is in
         return to_html(importlib.import_module(f"{package}.text").notebook(self))
 
 
