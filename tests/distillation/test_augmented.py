@@ -1,4 +1,4 @@
-"""Windows of patches, random crops, relative errors and the curve of validation, during a distillation."""
+"""Windows of patches, random crops, errors by token and the curve of validation, during a distillation."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from raptor.distillation import validation
 from raptor.distillation.adapted import adapted
 from raptor.distillation.distill import train_surrogate
 from raptor.distillation.hyperparameters import Distillation
-from raptor.distillation.losses import TrajectoryLoss
+from raptor.distillation.losses import TrajectoryLoss, variance_at
 from raptor.distillation.recipes import distillation_named
-from raptor.distillation.windows import Window, treats_tokens_as_a_set
+from raptor.distillation.windows import Window, tokens_at, treats_tokens_as_a_set
 from raptor.errors import OptionError
 from raptor.models.vit import ViT, ViTConfig
 from raptor.training.augment import random_crop
@@ -89,7 +89,7 @@ def test_windows_keep_the_patches_with_massive_activations():
     teacher.__class__ = Planted
     found = adapted(chosen, teacher, pixels, 6400, False)
     assert found.window_keeps == (3, 9)
-    assert found.relative
+    assert found.per_token
     assert adapted(replace(chosen, window_keeps=(1,)), teacher, pixels, 6400, False).window_keeps == (1,)
     assert adapted(replace(chosen, window=1.0), teacher, pixels, 6400, False).window_keeps == ()
 
@@ -123,42 +123,39 @@ def test_a_crop_of_a_ramp_is_a_ramp_of_an_allowed_rectangle():
     assert torch.equal(random_crop(images[None], 1.0), images[None])
 
 
-def test_the_relative_loss_is_the_error_over_the_norm_of_each_token():
-    layout = TokenLayout(n_cls=1, n_register=0, grid=(1, 2))
-    generator = torch.Generator().manual_seed(0)
-    truth = torch.randn(4, 2, 3, 5, dtype=torch.float64, generator=generator)
-    predicted = truth + torch.randn(truth.shape, dtype=torch.float64, generator=generator)
-    error = (predicted - truth).norm(dim=-1).square() / truth.norm(dim=-1).square()  # images, layers, tokens
-    expected = (error[:, :, 0].mean(dim=0) + error[:, :, 1:].mean(dim=(0, 2))) / 2
-    loss = TrajectoryLoss({"cls": 0.5, "patch": 0.5}, relative=True)
-    torch.testing.assert_close(loss(predicted, truth, layout), expected)
-    torch.testing.assert_close(loss(list(predicted.unbind(1)), truth, layout), expected)
-    # A token with massive activations counts as much as any other.
-    massive = torch.ones(3, 1, dtype=torch.float64)
-    massive[1] = 1000
-    torch.testing.assert_close(loss(massive * predicted, massive * truth, layout), expected)
-
-
-def test_outliers_have_a_weight_of_their_own_at_the_layers_where_there_are_some():
+def test_errors_of_tokens_are_over_the_variance_of_their_position():
+    """With all tokens, and with a window whose images see different tokens."""
     layout = TokenLayout(n_cls=1, n_register=0, grid=(2, 3))
     generator = torch.Generator().manual_seed(0)
-    truth = torch.nn.functional.normalize(torch.randn(4, 2, 7, 5, dtype=torch.float64, generator=generator), dim=-1)
-    truth[1:3, 1, 4] *= 6  # of two images at the second layer; 4.9 times the median is none
-    truth[0, 1, 2] *= 4.9
-    truth[:, :, 0] *= 50  # cls is no patch
+    truth = torch.randn(4, 2, 7, 5, dtype=torch.float64, generator=generator)
     predicted = truth + torch.randn(truth.shape, dtype=torch.float64, generator=generator)
-    error = (predicted - truth).norm(dim=-1).square() / truth.norm(dim=-1).square()  # images, layers, tokens
-    plain, found = (TrajectoryLoss(None, True, weight)(predicted, truth, layout) for weight in (0.0, 0.3))
-    torch.testing.assert_close(plain, error.mean(dim=(0, 2)))
-    assert found[0] == plain[0]
-    torch.testing.assert_close(found[1], 0.7 * plain[1] + 0.3 * error[1:3, 1, 4].mean())
+    variance = torch.rand(2, 7, dtype=torch.float64, generator=generator) + 0.1
+    error = (predicted - truth).square().mean(dim=-1) / variance  # images, layers, tokens
+    loss = TrajectoryLoss({"cls": 0.5, "patch": 0.5}, per_token=True)
+    expected = (error[:, :, 0].mean(dim=0) + error[:, :, 1:].mean(dim=(0, 2))) / 2
+    torch.testing.assert_close(loss(predicted, truth, layout, {"token": variance}), expected)
+    torch.testing.assert_close(loss(list(predicted.unbind(1)), truth, layout, {"token": variance}), expected)
+    # A token with massive activations counts as much as any other.
+    massive = torch.ones(7, 1, dtype=torch.float64)
+    massive[4] = 1000
+    larger = {"token": variance * massive[:, 0].square()}
+    torch.testing.assert_close(loss(massive * predicted, massive * truth, layout, larger), expected)
+    window = Window(layout, 0.5, kept=(4,))
+    numbers = window.draw(4, truth.device)
+    assert len(set(map(tuple, numbers.tolist()))) > 1
+    seen = [torch.stack([tokens_at(states[:, at], numbers) for at in range(2)], dim=1) for states in (predicted, truth)]
+    expected = torch.stack([error[i, :, numbers[i]] for i in range(4)])  # images, layers, tokens
+    expected = (expected[:, :, 0].mean(dim=0) + expected[:, :, 1:].mean(dim=(0, 2))) / 2
+    found = loss(*seen, window.inside, variance_at({"token": variance}, numbers))
+    torch.testing.assert_close(found, expected)
 
 
 def recipe(**changes):
     stage = TrainConfig(steps=8, batch_size=32, lr=1e-3, warmup=2)
     return Distillation(
         **{
-            "blockwise": stage, "end_to_end": stage, "crop": 0.4, "window": 0.5, "whole_share": 0.5, "relative": True,
+            "blockwise": stage, "end_to_end": stage, "crop": 0.4, "window": 0.5, "whole_share": 0.5, "normalise": True,
+            "per_token": True,
             "forcing": 0.0, **changes,
         }
     )  # fmt: skip

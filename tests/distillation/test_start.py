@@ -46,7 +46,7 @@ def test_short_trainings_of_copied_blocks_are_fitted_first(scenes, steps, batch_
 
 def test_a_fitted_start_is_what_least_squares_gives_on_the_training_images(scenes):
     teacher, images = scenes
-    recipe = replace(distillation_named("default", 0, 32), fit_images=24, relative=False, crop=1.0, window=1.0)
+    recipe = replace(distillation_named("default", 0, 32), fit_images=24, per_token=False, crop=1.0, window=1.0)
     found = train_surrogate(teacher, images, PHASES, recipe)
     training, _ = images.split_off(2)  # two images validate a training of no steps
     torch.manual_seed(0)
@@ -63,4 +63,4 @@ def test_a_long_training_on_scenes_has_no_open_setting_that_departs_from_the_fix
     teacher, images = scenes
     recipe = distillation_named("default", 200, 32)
     found = adapted(recipe, teacher, next(iter(images)).pixels, 6400, False)
-    assert found == replace(recipe, relative=False, crop=1.0, window=1.0, window_keeps=(), fit_images=0)
+    assert found == replace(recipe, per_token=False, crop=1.0, window=1.0, window_keeps=(), fit_images=0)

@@ -94,8 +94,19 @@ def test_the_spread_of_states_is_their_variance_over_images(teacher, truth):
     torch.testing.assert_close(found["all"], by_token.mean(dim=1).float())
     for name, where in teacher.layout.slices.items():
         torch.testing.assert_close(found[name], by_token[:, where].mean(dim=1).float())
+    torch.testing.assert_close(found["token"], by_token.float())
     with pytest.raises(DataError, match="two images"):
         measure_state_variance(teacher, pixels[:1].split(1))
+
+
+def test_a_position_that_hardly_depends_on_the_image_has_the_least_variance(teacher, truth, monkeypatch):
+    monkeypatch.setattr("raptor.distillation.losses.FLOOR", 0.02)
+    pixels = torch.rand(3, 3, 16, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    by_token = truth[:, 1:].var(dim=0, correction=0).mean(dim=-1)
+    floor = 0.02 * truth[:, 1:].square().mean(dim=(0, 3))
+    assert 0 < (by_token < floor).sum() < by_token.numel()  # cls and registers at some layers
+    found = measure_state_variance(teacher, pixels.split(2))
+    torch.testing.assert_close(found["token"], torch.maximum(by_token, floor).float())
 
 
 def test_layers_count_alike_when_losses_are_normalised(teacher, truth):

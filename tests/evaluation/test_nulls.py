@@ -139,7 +139,7 @@ def test_what_cannot_be_made_is_named():
 def test_a_recipe_is_read_back_from_its_record():
     for name in ("default", "paper"):
         recipe = distillation_named(name, steps=400, batch_size=8, seed=3)
-        closed = {"relative": True, "crop": 0.5, "window": 0.25, "window_keeps": (0, 3), "fit_images": 32}
+        closed = {"per_token": True, "crop": 0.5, "window": 0.25, "window_keeps": (0, 3), "fit_images": 32}
         recipe = replace(recipe, **closed)  # training has no open settings
         assert Distillation.from_config(recipe.to_config()) == recipe
         assert recorded_recipe(json.loads(json.dumps({"training": recipe.to_config()}))) == recipe

@@ -18,7 +18,7 @@ from raptor.runtime.notes import note
 
 MANY_ROWS = 14  # rows or columns of patches from which training on a window pays
 WINDOW = 0.5  # its side: a quarter of the patches
-WHOLE_SHARE = 0.15  # of the last steps of stage 2
+WHOLE_SHARE = 0.25  # of the last steps of stage 2
 OFTEN = 0.5  # share of images in which a patch is an outlier token, above which every window sees it
 CROP = 0.35  # smallest share of an image in a random crop
 REPEATED = 1.5  # times that a stage sees each image, from which it sees random crops
@@ -44,16 +44,16 @@ def adapted(recipe: Distillation, teacher: Teacher, pixels: Tensor, n_images: in
     cached
         Whether training reads cached states, which are those of whole images.
     """
-    relative, crop, keeps = recipe.relative, recipe.crop, recipe.window_keeps
-    if relative is None or keeps is None:
+    per_token, crop, keeps = recipe.per_token, recipe.crop, recipe.window_keeps
+    if per_token is None or keeps is None:
         outliers = find_outliers(teacher, pixels.split(OUTLIER_BATCH))
         often = [outliers.massive and share > OFTEN for row in outliers.where for share in row]
-        relative = outliers.massive if relative is None else relative
+        per_token = outliers.massive if per_token is None else per_token
         keeps = tuple(number for number, out in enumerate(often) if out) if keeps is None else keeps
     if crop is None:
         seen = max(stage.steps * stage.batch_size for stage in (recipe.blockwise, recipe.end_to_end))
         crop = CROP if seen > REPEATED * n_images else 1.0
-    recipe = windowed(replace(recipe, relative=relative, crop=crop, window_keeps=keeps), teacher, pixels)
+    recipe = windowed(replace(recipe, per_token=per_token, crop=crop, window_keeps=keeps), teacher, pixels)
     if cached:
         recipe = replace(recipe, crop=1.0, window=1.0, whole_share=0.0, window_keeps=())
     return replace(recipe, fit_images=_fit_images(recipe))

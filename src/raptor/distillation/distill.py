@@ -21,7 +21,7 @@ from raptor.core.phases import Phases, PhasesLike, as_phases
 from raptor.distillation.activation_cache import StatesCache
 from raptor.distillation.adapted import adapted
 from raptor.distillation.hyperparameters import Distillation
-from raptor.distillation.losses import States, StateVariance, TrajectoryLoss, measure_state_variance
+from raptor.distillation.losses import States, StateVariance, TrajectoryLoss, measure_state_variance, variance_at
 from raptor.distillation.options import DistillOptions
 from raptor.distillation.stage_losses import blockwise_loss, end_to_end_loss
 from raptor.distillation.targets import Targets
@@ -152,7 +152,7 @@ def train_surrogate(
     surrogate = start or _start(teacher, images, phases, recipe)
     surrogate.raptor.gradient_checkpointing = launch.gradient_checkpointing
     compiled = compile_blocks([*surrogate.raptor.blocks, *teacher.parts.blocks]) if launch.compile else nullcontext()
-    if recipe.normalise and not recipe.relative:
+    if recipe.normalise:
         variance = {
             name: values.to(teacher.device) for name, values in measure_state_variance(teacher, first.split(16)).items()
         }
@@ -170,9 +170,9 @@ def train_surrogate(
     assert recipe.crop is not None
     assert recipe.window is not None
     assert recipe.window_keeps is not None
-    assert recipe.relative is not None
+    assert recipe.per_token is not None
     targets = Targets(teacher, recipe.crop, Window(teacher.layout, recipe.window, recipe.window_keeps))
-    loss = TrajectoryLoss(recipe.end_to_end_weights, recipe.relative, recipe.outlier_weight)
+    loss = TrajectoryLoss(recipe.end_to_end_weights, recipe.per_token)
     validation = Validation(
         surrogate, recipe, held_out, source.sample(len(held_out)), targets.whole, loss, variance
     )  # fmt: skip
@@ -236,7 +236,7 @@ def _stages(
 ) -> list[tuple[str, Objective, TrainConfig, bool]]:
     """Return both stages: directory, objective, optimisation, and whether it is the blockwise stage."""
     raptor, head = surrogate.raptor, targets.teacher.head
-    loss_of = partial(TrajectoryLoss, relative=bool(chosen.relative), outlier_weight=chosen.outlier_weight)
+    loss_of = partial(TrajectoryLoss, per_token=bool(chosen.per_token))
     last = raptor.phases.block_of(raptor.phases.depth)
     losses = [loss_of(chosen.last_weights if block == last else None) for block in range(raptor.phases.k)]
     end_to_end = loss_of(chosen.end_to_end_weights)
@@ -244,11 +244,13 @@ def _stages(
 
     def stage_1(batch: Batch | States, step: int) -> tuple[Tensor, dict[str, Tensor]]:
         forcing = annealed(step, chosen.blockwise.steps, chosen.forcing, chosen.forcing_share)
-        truth, layout = targets.augmented(batch)
-        return blockwise_loss(raptor, truth, layout, losses, forcing, variance), {}
+        seen = targets.augmented(batch)
+        of_tokens = variance_at(variance, seen.tokens)
+        return blockwise_loss(raptor, seen.states, seen.layout, losses, forcing, of_tokens), {}
 
     def stage_2(batch: Batch | States, step: int) -> tuple[Tensor, dict[str, Tensor]]:
-        truth, layout = targets.augmented(batch, all_patches=step >= windowed)
-        return end_to_end_loss(raptor, truth, layout, end_to_end, variance, head, chosen.head_weight), {}
+        seen = targets.augmented(batch, all_patches=step >= windowed)
+        of_tokens = variance_at(variance, seen.tokens)
+        return end_to_end_loss(raptor, seen.states, seen.layout, end_to_end, of_tokens, head, chosen.head_weight), {}
 
     return [(STAGES[0], stage_1, chosen.blockwise, True), (STAGES[1], stage_2, chosen.end_to_end, False)]

@@ -35,11 +35,9 @@ class Distillation:
         tokens equally.
     normalise
         Whether each layer's loss is divided by the variance of its states.
-    relative
-        Whether the squared error of each token is divided by its squared norm, in place of `normalise`; None where the
-        teacher has massive activations.
-    outlier_weight
-        With `relative`, the share of the loss that is on patches with massive activations alone.
+    per_token
+        With `normalise`, whether each token's error is divided by the variance at its own position and not by that of
+        its group; None where the teacher has massive activations.
     crop
         Smallest share of an image that random crops show; 1 for no crops and no mirrored images; None for crops where
         training sees images repeatedly.
@@ -66,14 +64,13 @@ class Distillation:
     last_weights: dict[str, float] | None = None
     end_to_end_weights: dict[str, float] | None = None
     normalise: bool = False
-    relative: bool | None = False
+    per_token: bool | None = False
     crop: float | None = 1.0
     window: float | None = 1.0
     whole_share: float = 0.0
     window_keeps: tuple[int, ...] | None = ()
     fit_images: int | None = 0
     head_weight: float = 0.0
-    outlier_weight: float = 0.1  # as much as the paper gives registers
 
     def __post_init__(self) -> None:
         shares = [1.0 if share is None else share for share in (self.crop, self.window)]
@@ -124,5 +121,5 @@ class Distillation:
 
 
 # Fields that have other names in checkpoints, model cards and studies.
-_LATER = ("relative", "crop", "window", "whole_share", "window_keeps", "fit_images", "head_weight", "outlier_weight")
+_LATER = ("per_token", "crop", "window", "whole_share", "window_keeps", "fit_images", "head_weight")
 _KEYS = {"blockwise": "apart", "end_to_end": "joined", "end_to_end_weights": "joined_weights"}

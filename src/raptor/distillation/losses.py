@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import kl_div, log_softmax, mse_loss
 
@@ -14,12 +14,15 @@ from raptor.core.batches import ImageSource, pixels_of
 from raptor.core.flow import DepthFlow, Head, layers_of
 from raptor.core.tokens import GROUPS, TokenLayout
 from raptor.errors import DataError, OptionError
-from raptor.inspection.outliers import FACTOR
 from raptor.runtime.device import doubled
 
 States = Float[Tensor, "batch layers tokens width"]
-# Variance of a teacher's states at some layers, by token group and for all tokens.
-StateVariance = dict[str, Float[Tensor, " some_layers"]]
+# Variance of a teacher's states at some layers: for each token group and `all` tokens, shape (layers), and for each
+# token position (`TOKEN`), shape (layers, tokens) or, for tokens chosen per image, (layers, images, tokens).
+StateVariance = dict[str, Tensor]
+
+TOKEN = "token"
+FLOOR = 1e-3  # variance of a position, as a share of its mean square: below it, a token is a constant for this purpose
 
 
 @dataclass(frozen=True)
@@ -31,18 +34,13 @@ class TrajectoryLoss:
     weights
         Weight of each token group; weights of groups that a model lacks are shared among the others. None weights all
         tokens equally.
-    relative
-        Whether the squared error of each token is divided by the token's own squared norm. Tokens with massive
-        activations then count as much as others. The variance is not used.
-    outlier_weight
-        Share of a relative loss that is on patches with massive activations alone. They are few, and a massive
-        activation at a wrong token costs thousands of times what a missing one does: without a weight of their own, a
-        surrogate learns to have none.
+    per_token
+        Whether a variance that is given divides the error of each token by that of its own position. Otherwise the mean
+        error of a group is divided by the variance of the group, which may be mostly that of a few tokens.
     """
 
     weights: Mapping[str, float] | None = None
-    relative: bool = False
-    outlier_weight: float = 0.0
+    per_token: bool = False
 
     def __post_init__(self) -> None:
         unknown = set(self.weights or {}) - set(GROUPS)
@@ -60,20 +58,16 @@ class TrajectoryLoss:
     ) -> Float[Tensor, " layers"]:
         """Return the mean squared error of each layer, over images, tokens and features.
 
-        With `variance`, the error of each group is divided by its variance at that layer: the loss is then 1 - R2, and
-        early layers count as much as late ones, whose norms may be thirty times as large. Predicted states may be a
-        list of one tensor per layer.
+        With `variance`, errors are divided by the variance at that layer: the loss is then 1 - R2, and early layers
+        count as much as late ones, whose norms may be thirty times as large. Predicted states may be a list of one
+        tensor per layer.
         """
-        if self.relative:
-            errors = _relative_errors(predicted, truth)  # layers, images, tokens
-            by_layer = self._weighted(errors.mean(dim=1), layout, None)
-            if not self.outlier_weight:
-                return by_layer
-            outliers = _outliers(truth, layout)
-            n = outliers.sum(dim=(1, 2))
-            of_outliers = (errors * outliers).sum(dim=(1, 2)) / n.clamp(min=1)
-            return torch.where(n > 0, torch.lerp(by_layer, of_outliers, self.outlier_weight), by_layer)
-        return self._weighted(_errors(predicted, truth), layout, variance)
+        errors = _errors(predicted, truth)
+        if variance is None or not self.per_token:
+            return self._weighted(errors.mean(dim=1), layout, variance)
+        of_token = variance[TOKEN]
+        relative = errors / (of_token if of_token.ndim == 3 else of_token[:, None])
+        return self._weighted(relative.mean(dim=1), layout, None)
 
     def _weighted(
         self, by_token: Float[Tensor, "layers tokens"], layout: TokenLayout, variance: StateVariance | None
@@ -94,31 +88,20 @@ class TrajectoryLoss:
         return torch.stack(parts).sum(dim=0)
 
 
-def _errors(predicted: States | list[Tensor], truth: States) -> Float[Tensor, "layers tokens"]:
-    """Return the mean squared error of each layer and token; groups are averaged from these."""
-    if isinstance(predicted, Tensor):
-        return mse_loss(predicted, truth, reduction="none").mean(dim=(0, 3))
-    errors = [mse_loss(state, truth[:, i], reduction="none").mean(dim=(0, 2)) for i, state in enumerate(predicted)]
-    return torch.stack(errors)
-
-
-def _relative_errors(predicted: States | list[Tensor], truth: States) -> Float[Tensor, "layers images tokens"]:
-    """Return the squared error of each token over its squared norm."""
+def _errors(predicted: States | list[Tensor], truth: States) -> Float[Tensor, "layers images tokens"]:
+    """Return the mean squared error of each token, over features; groups are averaged from these."""
     states = predicted.unbind(dim=1) if isinstance(predicted, Tensor) else predicted
-    errors = [
-        (state - truth[:, i]).square().sum(dim=-1) / truth[:, i].square().sum(dim=-1).clamp(min=1e-12)
-        for i, state in enumerate(states)
-    ]
+    errors = [mse_loss(state, truth[:, i], reduction="none").mean(dim=-1) for i, state in enumerate(states)]
     return torch.stack(errors)
 
 
-def _outliers(truth: States, layout: TokenLayout) -> Float[Tensor, "layers images tokens"]:
-    """Return 1 for patches whose norm is far above the median of their image's patches, 0 for all other tokens."""
-    norms = truth.norm(dim=-1).transpose(0, 1)
-    patches = norms[..., layout.slices["patch"]]
-    found = torch.zeros_like(norms)
-    found[..., layout.slices["patch"]] = (patches > FACTOR * patches.median(dim=-1, keepdim=True).values).to(norms)
-    return found
+def variance_at(
+    variance: StateVariance | None, tokens: Int[Tensor, "images some_tokens"] | None
+) -> StateVariance | None:
+    """Return the variance at the tokens that are seen of each image; `None` stands for all of them."""
+    if variance is None or tokens is None:
+        return variance
+    return {**variance, TOKEN: variance[TOKEN][:, tokens]}
 
 
 def class_divergence(
@@ -140,7 +123,10 @@ def class_divergence(
 
 @torch.no_grad()
 def measure_state_variance(flow: DepthFlow, images: ImageSource) -> StateVariance:
-    """Return the variance over images of a flow's states at the layers 1..L, averaged over positions and features.
+    """Return the variance over images of a flow's states at the layers 1..L, averaged over features.
+
+    That of a position is at least `FLOOR` times the mean square of its states, so that a token that hardly depends on
+    the image does not outweigh all others.
 
     Parameters
     ----------
@@ -163,10 +149,12 @@ def measure_state_variance(flow: DepthFlow, images: ImageSource) -> StateVarianc
                     sums[layer - 1] = [a + b for a, b in zip(sums[layer - 1], added, strict=True)]
     if n < 2:
         raise DataError(f"the variance of states needs at least two images, not {n}")
-    by_token = torch.stack([(squares / n - (total / n).square()).mean(dim=-1) for total, squares in sums])
+    mean_square = torch.stack([(squares / n).mean(dim=-1) for _, squares in sums])
+    by_token = mean_square - torch.stack([(total / n).square().mean(dim=-1) for total, _ in sums])
     slices = {**flow.layout.slices, "all": slice(0, flow.layout.n_tokens)}
     # A state that is the same for all images has no variance; its error counts as it is.
-    return {name: _or_one(by_token[:, where].mean(dim=1)).float() for name, where in slices.items()}
+    by_group = {name: _or_one(by_token[:, where].mean(dim=1)).float() for name, where in slices.items()}
+    return {**by_group, TOKEN: _or_one(by_token.clamp(min=FLOOR * mean_square)).float()}
 
 
 def _or_one(variance: Tensor) -> Tensor:

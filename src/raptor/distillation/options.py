@@ -44,6 +44,9 @@ class DistillOptions:
     window
         Side of the window of patches that training sees, over the side of the image; 1 for all patches, None for the
         recipe's.
+    error
+        What the loss is: `squared` error, or squared error over the `variance` of each layer and token group, or over
+        the `token-variance` of each layer and token position; None for the recipe's.
     head_weight
         Weight of a loss on the classes that the teacher's classifier predicts, in stage 2. With 0, the surrogate learns
         the teacher's states alone, as in the paper.
@@ -99,6 +102,11 @@ class DistillOptions:
         Option("Side of the random window of patches that training sees, as a share of the image's side. Smaller is "
                "faster; 1 trains on all patches. The recipe's by default.", min=0.01, max=1),
     ] = None  # fmt: skip
+    error: Annotated[
+        str | None,
+        Option("Error that is trained on: squared, variance (squared error over the variance of each layer and token "
+               "group) or token-variance (over that of each layer and token position). The recipe's by default."),
+    ] = None  # fmt: skip
     head_weight: Annotated[
         float,
         Option("Weight of an extra loss in stage 2: the divergence of the classes that the model's classifier predicts "
@@ -143,7 +151,7 @@ class DistillOptions:
             "name": self.recipe, "steps": self.steps, "lr": self.lr, "muon_lr": self.muon_lr, "kind": self.kind,
         }  # fmt: skip
         later = {
-            "blockwise_steps": self.blockwise_steps, "crop": self.crop, "window": self.window,
+            "blockwise_steps": self.blockwise_steps, "crop": self.crop, "window": self.window, "error": self.error,
             "head_weight": self.head_weight or None,
         }  # fmt: skip
         return {**config, **{name: value for name, value in later.items() if value is not None}, **self._block()}

@@ -88,13 +88,16 @@ def _default(steps: int, batch_size: int, seed: int, lr: float | None) -> Distil
         last_weights=LAST_WEIGHTS,
         end_to_end_weights=END_TO_END_WEIGHTS,
         normalise=True,
-        relative=None,
+        per_token=None,
         crop=None,
         window=None,
         window_keeps=None,
         fit_images=None,
     )
 
+
+# Errors by name: whether a variance divides them, and whether it is that of each token position.
+ERRORS = {"squared": (False, False), "variance": (True, False), "token-variance": (True, True)}
 
 RECIPES = {"default": _default, "paper": _paper, "released": _released}
 
@@ -110,6 +113,7 @@ def distillation_named(
     crop: float | None = None,
     window: float | None = None,
     head_weight: float = 0.0,
+    error: str | None = None,
     blockwise_steps: int | None = None,
     **block: Any,
 ) -> Distillation:
@@ -130,6 +134,8 @@ def distillation_named(
         Random crops and windows of patches in place of the recipe's.
     head_weight
         As in `Distillation`.
+    error
+        One of `ERRORS` in place of the recipe's.
     blockwise_steps
         Steps of stage 1 in place of `steps`.
     kind, **block
@@ -152,5 +158,10 @@ def distillation_named(
     chosen = replace(
         chosen, crop=chosen.crop if crop is None else crop, window=chosen.window if window is None else window
     )
+    if error is not None:
+        if error not in ERRORS:
+            raise OptionError(f"unknown error {error!r}; choose {', '.join(ERRORS)}")
+        normalise, per_token = ERRORS[error]
+        chosen = replace(chosen, normalise=normalise, per_token=per_token)
     kept = chosen.block if kind in (None, chosen.kind) else {}
     return replace(chosen, kind=kind or chosen.kind, block={**kept, **block}, head_weight=head_weight)

@@ -5,16 +5,35 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from raptor.core.batches import Batch
 from raptor.core.flow import layers_of
 from raptor.core.tokens import TokenLayout
 from raptor.distillation.losses import States
-from raptor.distillation.windows import Window
+from raptor.distillation.windows import Window, tokens_at
 from raptor.models.teachers.teacher import Teacher
 from raptor.training.augment import flip, random_crop
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What training sees of a batch.
+
+    Parameters
+    ----------
+    states
+        The teacher's states at the layers 0..L.
+    layout
+        Token groups of these states.
+    tokens
+        Numbers of the tokens that are seen of each image; None for all.
+    """
+
+    states: States
+    layout: TokenLayout
+    tokens: Int[Tensor, "batch some_tokens"] | None = None
 
 
 @dataclass(frozen=True)
@@ -43,8 +62,8 @@ class Targets:
         return self.states_of(self.teacher.embed(batch.pixels.to(self.teacher.device)))
 
     @torch.no_grad()
-    def augmented(self, batch: Batch | States, all_patches: bool = False) -> tuple[States, TokenLayout]:
-        """Return the states of random crops and windows, and their token groups.
+    def augmented(self, batch: Batch | States, all_patches: bool = False) -> Seen:
+        """Return the states of random crops and windows.
 
         Parameters
         ----------
@@ -54,14 +73,15 @@ class Targets:
             Whether to use all patches in place of a window.
         """
         if isinstance(batch, Tensor) or (self.crop == 1 and (all_patches or self.window.share == 1)):
-            return self.whole(batch), self.teacher.layout
+            return Seen(self.whole(batch), self.teacher.layout)
         pixels = batch.pixels.to(self.teacher.device)
         if self.crop < 1:
             pixels = flip(random_crop(pixels, self.crop))
         tokens = self.teacher.embed(pixels)
         if all_patches:
-            return self.states_of(tokens), self.teacher.layout
-        return self.states_of(self.window.take(tokens)), self.window.inside
+            return Seen(self.states_of(tokens), self.teacher.layout)
+        numbers = self.window.draw(len(tokens), tokens.device)
+        return Seen(self.states_of(tokens_at(tokens, numbers)), self.window.inside, numbers)
 
     def states_of(self, tokens: Float[Tensor, "batch tokens width"]) -> States:
         """Return the states at the layers 0..L; `rollout` would not allow a part of the tokens."""

@@ -60,11 +60,14 @@ class Window:
         return TokenLayout(self.layout.n_cls, self.layout.n_register, grid)
 
     def take(self, tokens: Tokens) -> Float[Tensor, "batch some_tokens width"]:
-        """Return the tokens of a window; its place is drawn from torch's global generator."""
-        (rows, columns), (all_rows, all_columns) = self.grid, self.layout.full_grid
-        if (rows, columns) == (all_rows, all_columns):
+        """Return the tokens of a window that is drawn for each image."""
+        if self.grid == self.layout.full_grid:
             return tokens
-        n, device = len(tokens), tokens.device
+        return tokens_at(tokens, self.draw(len(tokens), tokens.device))
+
+    def draw(self, n: int, device: torch.device) -> Int[Tensor, "n some_tokens"]:
+        """Draw a window for each of n images from torch's global generator; return the numbers of its tokens."""
+        (rows, columns), (all_rows, all_columns) = self.grid, self.layout.full_grid
         top = torch.randint(all_rows - rows + 1, (n, 1, 1)).to(device)
         left = torch.randint(all_columns - columns + 1, (n, 1, 1)).to(device)
         row, column = torch.arange(rows, device=device)[:, None], torch.arange(columns, device=device)
@@ -72,8 +75,7 @@ class Window:
         if self.kept:
             patches = self._with_kept(patches)
         prefix = torch.arange(self.layout.n_prefix, device=device).expand(n, -1)
-        taken = torch.cat([prefix, self.layout.n_prefix + patches], dim=1)
-        return tokens.gather(1, taken[..., None].expand(-1, -1, tokens.shape[-1]))
+        return torch.cat([prefix, self.layout.n_prefix + patches], dim=1)
 
     def _with_kept(self, patches: Int[Tensor, "batch some"]) -> Int[Tensor, "batch more"]:
         """Return the patches, the kept ones, and random others in place of those that are both; in order."""
@@ -82,6 +84,11 @@ class Window:
         priority.scatter_(1, patches, 1.0)
         priority[:, list(self.kept)] = 2.0
         return priority.topk(patches.shape[1] + len(self.kept), dim=1).indices.sort(dim=1).values
+
+
+def tokens_at(tokens: Tokens, numbers: Int[Tensor, "batch some_tokens"]) -> Float[Tensor, "batch some_tokens width"]:
+    """Return some tokens of each image, by their numbers."""
+    return tokens.gather(1, numbers[..., None].expand(-1, -1, tokens.shape[-1]))
 
 
 @torch.no_grad()

@@ -57,7 +57,7 @@ def student_recipe(setting: StudySetting, seed: int) -> Distillation:
     """
     size = setting.size
     recipe = distillation_named("default", size.student_steps, size.student_batch, seed, crop=1.0, window=1.0)
-    return replace(recipe, fit_images=0, relative=False)
+    return replace(recipe, fit_images=0, per_token=False)
 
 
 def distill_student(
