@@ -87,6 +87,8 @@ function fitted(chart) {
     if (chart.kind === "matrix") for (const axis of ["x", "y"])
       if (encoding[axis] && encoding[axis].axis) encoding[axis].axis = { ...encoding[axis].axis, values: ticks(1, layers, width - 60) };
   }
+  // A circle stays a circle at any width: the real axis is as much longer as the panel is wider.
+  if (chart.plane) for (const { x, y } of encodings(spec)) if (x && y && y.scale) x.scale = { ...y.scale, domain: y.scale.domain.map((end) => end * chart.ratio) };
   readable(spec);
   delete spec.title; delete spec.model;
   const wide = chart.kind === "matrix" ? Math.min(width, 680) : Math.min(Math.max(width * 0.55, 250), 400);
@@ -97,6 +99,8 @@ async function draw(chart) {
   if (chart.view) chart.view.finalize();
   const { view } = await vegaEmbed(chart.canvas, fitted(chart), { actions: false, renderer: "svg", config: look(chart.place.clientWidth) });
   chart.view = view; chart.width = chart.place.clientWidth;
+  const ratio = view.width() / view.height();  // without axes and titles, which are known once it is drawn
+  if (chart.plane && Math.abs(ratio / chart.ratio - 1) > 0.01) { chart.ratio = ratio; return draw(chart); }
   const svg = chart.canvas.querySelector("svg");
   if (svg) { svg.setAttribute("role", "img"); svg.setAttribute("aria-label", chart.label); }
   place(chart);
@@ -141,7 +145,7 @@ function build(figure) {
     const heading = typeof panel.title === "object" && panel.title ? panel.title.text : panel.title;
     const canvas = element("div", { class: "canvas" }), spot = element("div", { class: "chart" }, canvas);
     box.append(element("div", { class: "panel" }, ...(entry.panels.length > 1 && heading ? [element("p", { class: "panel-title" }, heading)] : []), spot));
-    const chart = { figure, panel, canvas, place: spot, model: panel.model || entry.model, kind: kindOf(panel), rows: rowsOf(panel), view: null, label: heading && entry.panels.length > 1 ? `${title}: ${heading}` : title };
+    const chart = { figure, panel, canvas, place: spot, model: panel.model || entry.model, kind: kindOf(panel), plane: encodings(panel).some(({ x }) => x && x.field === "real"), ratio: 1, rows: rowsOf(panel), view: null, label: heading && entry.panels.length > 1 ? `${title}: ${heading}` : title };
     charts.push(chart);
     attend(chart);
   }
