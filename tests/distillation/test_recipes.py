@@ -54,6 +54,17 @@ def test_options_of_blocks_go_with_their_kind():
     assert distillation_named("released", kind="teacher").block == {}
 
 
+def test_the_error_of_a_recipe_can_be_replaced():
+    plain = distillation_named("default", error="squared")
+    assert (plain.normalise, plain.per_token) == (False, False)
+    for name in ("default", "released"):
+        of_groups, of_tokens = (distillation_named(name, error=error) for error in ("variance", "token-variance"))
+        assert (of_groups.normalise, of_groups.per_token) == (True, False)
+        assert (of_tokens.normalise, of_tokens.per_token) == (True, True)
+    with pytest.raises(OptionError, match="unknown error 'huber'; choose squared, variance, token-variance"):
+        distillation_named("default", error="huber")
+
+
 @pytest.mark.parametrize("rate", [-1.0, 0.0, float("nan")])
 def test_rates_that_are_none_are_refused(rate):
     with pytest.raises(OptionError, match="above 0"):
