@@ -2,7 +2,8 @@
 
     python tools/summarise_distillations.py OUT RUN RUN ... --law RUN RUN RUN --ahead 20000000
 
-Writes OUT/distillations.json and OUT/distillations.svg. Paths, weights and images of the runs are not part of either.
+Writes OUT/distillations.json and OUT/distillations.svg, and prints the table as Markdown. Paths, weights and images of
+the runs are not part of any.
 """
 
 from __future__ import annotations
@@ -72,6 +73,24 @@ def law_of(runs: list[Path], ahead: list[float]) -> dict[str, Any]:
     return found
 
 
+def table_of(rows: list[dict[str, Any]]) -> str:
+    """Return the runs as a table in Markdown, with the last layer's cosine, skill and R2 over all tokens."""
+    heads = ["run", "phases", "images seen", "minutes of training", "held-out images", "top-1 (teacher)",
+             "accuracy recovered", "cosine; of cls", "skill", "R2"]  # fmt: skip
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    for row in rows:
+        low, high = row["recovered_ci"]
+        cells = [
+            row["run"], row["phases"], f"{row['images_seen']:,}", f"{row['train_seconds'] / 60:.0f}",
+            f"{row['held_out_images']:,}", f"{row['surrogate_top1']:.1%} ({row['teacher_top1']:.1%})",
+            f"{row['recovered']:.1%} [{100 * low:.1f}, {100 * high:.1f}]",
+            f"{row['cosine']['all']:.3f}; {row['cosine']['cls']:.3f}",
+            f"{row['skill']['all']:.3f}", f"{row['r2']['all']:.2f}",
+        ]  # fmt: skip
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def draw(curves: list[dict[str, Any]]) -> alt.HConcatChart:
     """Draw the curves of all runs against images."""
     panels = [
@@ -99,6 +118,7 @@ def main() -> None:
     given = options.parse_args()
     curves = [row for run in given.runs for row in curve_of(run)]
     content = {"runs": [row_of(run) for run in given.runs], "curves": curves}
+    print(table_of(content["runs"]))
     if given.law:
         content["law"] = law_of(given.law, given.ahead)
     given.out.mkdir(parents=True, exist_ok=True)
