@@ -238,7 +238,16 @@ def test_doctor(call):
     assert code == 0
     assert set(result) >= ENVELOPE
     assert (result["ok"], result["max_difference"], result["device"]) == (True, 0.0, "cpu")
+    assert result["bf16_speed"] > 0
     assert "agrees with the CPU" in call("doctor")[1]
+
+
+@pytest.mark.parametrize(("speed", "said"), [(4.0, True), (0.3, False)])
+def test_doctor_says_where_bf16_pays(call, monkeypatch, speed, said):
+    monkeypatch.setattr("raptor.cli.doctor._bf16_speed", lambda device: speed)
+    _, out, _ = call("doctor")
+    assert f"{speed} times" in out
+    assert ("--precision bf16 is faster" in out) == said
 
 
 def test_version_and_help_need_no_torch():

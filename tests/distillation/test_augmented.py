@@ -154,7 +154,7 @@ def recipe(**changes):
     stage = TrainConfig(steps=8, batch_size=32, lr=1e-3, warmup=2)
     return Distillation(
         **{
-            "blockwise": stage, "end_to_end": stage, "crop": 0.4, "window": 0.5, "whole_share": 0.5, "normalise": True,
+            "blockwise": stage, "end_to_end": stage, "crop": 0.4, "window": 0.5, "normalise": True,
             "per_token": True,
             "forcing": 0.0, **changes,
         }
@@ -196,7 +196,7 @@ def test_a_training_with_crops_and_windows_resumes_to_the_same_weights_and_curve
     assert all(0 < line["error"] < 10 and "cosine" in line for line in points)
 
 
-def test_all_patches_are_seen_in_the_last_share_of_steps(monkeypatch):
+def test_stage_1_sees_windows_and_stage_2_all_patches(monkeypatch):
     seen = []
     inner = TrajectoryLoss.__call__
 
@@ -210,7 +210,7 @@ def test_all_patches_are_seen_in_the_last_share_of_steps(monkeypatch):
     monkeypatch.setattr(validation.Validation, "measure", lambda self, images: {"error": 1.0})
     train_surrogate(teacher, images, Phases((2, 2)), recipe())
     every, part = teacher.layout.n_patch, teacher.layout.n_patch // 4
-    assert seen == [part] * (2 * 8 + 4) + [every] * 4  # stage 1 has one loss per block
+    assert seen == [part] * (2 * 8) + [every] * 8  # stage 1 has one loss per block
 
 
 @pytest.mark.parametrize(("train", "said"), [(0.7, True), (0.9, False)])

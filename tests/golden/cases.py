@@ -27,7 +27,7 @@ VERBS = (
 )  # fmt: skip
 ELSEWHERE = ("names", "artefacts")  # cases that have tests of their own
 ARTEFACTS = Path(__file__).parent / "artefacts"
-MACHINE = ("devices", "cores", "threads")  # keys of `doctor` that differ from machine to machine
+MACHINE = ("devices", "cores", "threads", "bf16_speed")  # keys of `doctor` that differ from machine to machine
 
 
 def _verb(name: str, root: Path) -> Extract:

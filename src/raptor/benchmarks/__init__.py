@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+from raptor.benchmarks.attention import bf16_attention
 from raptor.benchmarks.busy import busy_inspect, busy_phases, busy_training, quiet_loss
 from raptor.benchmarks.distillation import (
     default_block_small,
@@ -47,6 +48,7 @@ BENCHMARKS: dict[str, Callable[[], Ratio]] = {
     "distillation-default-384": default_block_wide,
     **({"distillation-memory": peak_memory} if sys.platform == "linux" else {}),  # where peaks can be told
     "inference": inference,
+    "attention-bf16": bf16_attention,
     "dynamics": dynamics_against_forward,
     "probe-rates": eight_rates,
     "probe-kept": kept_features,

@@ -9,6 +9,8 @@ from raptor.cli.doctor import DoctorResult
 from raptor.render.tables import Part, Table, file_lines
 from raptor.runtime.rundir import Record
 
+WORTHWHILE = 1.5  # speed of bfloat16 products from which training in that precision pays
+
 
 def show_doctor(record: Record[DoctorResult]) -> Iterator[Part]:
     """Yield a table of versions and devices, and whether the device agrees with the CPU."""
@@ -19,6 +21,7 @@ def show_doctor(record: Record[DoctorResult]) -> Iterator[Part]:
         ("devices", ", ".join(result.devices)),
         ("cores", str(result.cores)),
         ("threads", str(result.threads)),
+        ("speed of bfloat16 products", f"{result.bf16_speed:.1f} times that of single precision"),
         ("largest difference", str(result.max_difference)),
     ]
     yield Table("raptor doctor", (), tuple(rows))
@@ -27,6 +30,8 @@ def show_doctor(record: Record[DoctorResult]) -> Iterator[Part]:
         for name, check in result.checks.items()
     )
     yield Table(f"{result.device} compared with the CPU", ("work", "difference", "tolerance", ""), compared)
+    if result.bf16_speed >= WORTHWHILE:
+        yield "raptor distill --precision bf16 is faster on this device"
     yield f"{result.device} {'agrees with' if result.ok else 'DIFFERS FROM'} the CPU"
     yield from file_lines(record)
 

@@ -18,7 +18,6 @@ from raptor.runtime.notes import note
 
 MANY_ROWS = 14  # rows or columns of patches from which training on a window pays
 WINDOW = 0.5  # its side: a quarter of the patches
-WHOLE_SHARE = 0.25  # of the last steps of stage 2
 OFTEN = 0.5  # share of images in which a patch is an outlier token, above which every window sees it
 CROP = 0.35  # smallest share of an image in a random crop
 REPEATED = 1.5  # times that a stage sees each image, from which it sees random crops
@@ -55,7 +54,7 @@ def adapted(recipe: Distillation, teacher: Teacher, pixels: Tensor, n_images: in
         crop = CROP if seen > REPEATED * n_images else 1.0
     recipe = windowed(replace(recipe, per_token=per_token, crop=crop, window_keeps=keeps), teacher, pixels)
     if cached:
-        recipe = replace(recipe, crop=1.0, window=1.0, whole_share=0.0, window_keeps=())
+        recipe = replace(recipe, crop=1.0, window=1.0, window_keeps=())
     return replace(recipe, fit_images=_fit_images(recipe))
 
 
@@ -69,15 +68,15 @@ def windowed(recipe: Distillation, teacher: Teacher, pixels: Tensor) -> Distilla
     pixels
         Some images.
     """
-    window, whole_share = recipe.window, recipe.whole_share
+    window = recipe.window
     if window is None:
         large = min(teacher.layout.grid) >= MANY_ROWS
-        window, whole_share = (WINDOW, WHOLE_SHARE) if large and _runs_on_windows(teacher, pixels) else (1.0, 0.0)
+        window = WINDOW if large and _runs_on_windows(teacher, pixels) else 1.0
     elif Window(teacher.layout, window).grid != teacher.layout.grid and not _runs_on_windows(teacher, pixels):
         note("the blocks of this model depend on positions in the grid: they are trained on all patches")
         window = 1.0
     keeps = () if window == 1 else recipe.window_keeps
-    return replace(recipe, window=window, whole_share=whole_share, window_keeps=keeps)
+    return replace(recipe, window=window, window_keeps=keeps)
 
 
 def _fit_images(recipe: Distillation) -> int:

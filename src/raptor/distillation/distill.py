@@ -240,7 +240,6 @@ def _stages(
     last = raptor.phases.block_of(raptor.phases.depth)
     losses = [loss_of(chosen.last_weights if block == last else None) for block in range(raptor.phases.k)]
     end_to_end = loss_of(chosen.end_to_end_weights)
-    windowed = round((1 - chosen.whole_share) * chosen.end_to_end.steps)  # steps of stage 2
 
     def stage_1(batch: Batch | States, step: int) -> tuple[Tensor, dict[str, Tensor]]:
         forcing = annealed(step, chosen.blockwise.steps, chosen.forcing, chosen.forcing_share)
@@ -249,7 +248,7 @@ def _stages(
         return blockwise_loss(raptor, seen.states, seen.layout, losses, forcing, of_tokens), {}
 
     def stage_2(batch: Batch | States, step: int) -> tuple[Tensor, dict[str, Tensor]]:
-        seen = targets.augmented(batch, all_patches=step >= windowed)
+        seen = targets.augmented(batch, all_patches=True)
         of_tokens = variance_at(variance, seen.tokens)
         return end_to_end_loss(raptor, seen.states, seen.layout, end_to_end, of_tokens, head, chosen.head_weight), {}
 

@@ -41,9 +41,9 @@ class Distillation:
     crop
         Smallest share of an image that random crops show; 1 for no crops and no mirrored images; None for crops where
         training sees images repeatedly.
-    window, whole_share
-        Side of the window of patches that training sees, over the side of the image, and the share of the last steps of
-        stage 2 that see all patches; None for a window where the grid is large and blocks allow it.
+    window
+        Side of the window of patches that stage 1 sees, over the side of the image; None for a window where the grid is
+        large and blocks allow it. Stage 2 sees all patches.
     window_keeps
         Numbers of patches that every window sees besides its rectangle; None for those that are outlier tokens in most
         images.
@@ -67,18 +67,14 @@ class Distillation:
     per_token: bool | None = False
     crop: float | None = 1.0
     window: float | None = 1.0
-    whole_share: float = 0.0
     window_keeps: tuple[int, ...] | None = ()
     fit_images: int | None = 0
     head_weight: float = 0.0
 
     def __post_init__(self) -> None:
         shares = [1.0 if share is None else share for share in (self.crop, self.window)]
-        if not (all(0 < share <= 1 for share in shares) and 0 <= self.whole_share <= 1):
-            raise OptionError(
-                f"crop {self.crop} and window {self.window} are shares of an image above 0 and at most 1; whole_share "
-                f"{self.whole_share} is a share of the steps"
-            )
+        if not all(0 < share <= 1 for share in shares):
+            raise OptionError(f"crop {self.crop} and window {self.window} are shares of an image above 0 and at most 1")
         if not 0 <= self.head_weight < math.inf:
             raise OptionError(f"the weight of the loss on classes must be at least 0, not {self.head_weight}")
 
@@ -121,5 +117,5 @@ class Distillation:
 
 
 # Fields that have other names in checkpoints, model cards and studies.
-_LATER = ("per_token", "crop", "window", "whole_share", "window_keeps", "fit_images", "head_weight")
+_LATER = ("per_token", "crop", "window", "window_keeps", "fit_images", "head_weight")
 _KEYS = {"blockwise": "apart", "end_to_end": "joined", "end_to_end_weights": "joined_weights"}

@@ -42,8 +42,8 @@ class DistillOptions:
     crop
         Smallest share of an image that random crops show; 1 for whole images, None for the recipe's.
     window
-        Side of the window of patches that training sees, over the side of the image; 1 for all patches, None for the
-        recipe's.
+        Side of the window of patches that stage 1 sees, over the side of the image; 1 for all patches, None for the
+        recipe's. Stage 2 sees all patches.
     error
         What the loss is: `squared` error, or squared error over the `variance` of each layer and token group, or over
         the `token-variance` of each layer and token position; None for the recipe's.
@@ -99,8 +99,8 @@ class DistillOptions:
     ] = None  # fmt: skip
     window: Annotated[
         float | None,
-        Option("Side of the random window of patches that training sees, as a share of the image's side. Smaller is "
-               "faster; 1 trains on all patches. The recipe's by default.", min=0.01, max=1),
+        Option("Side of the random window of patches that stage 1 sees, as a share of the image's side. Smaller is "
+               "faster; 1 shows all patches, as stage 2 does. The recipe's by default.", min=0.01, max=1),
     ] = None  # fmt: skip
     error: Annotated[
         str | None,

@@ -131,7 +131,7 @@ def distillation_named(
         Peak learning rates of AdamW and Muon in place of the recipe's. `muon_lr` is that of stage 1, and stage 2 keeps
         its share of it; 0 trains everything with AdamW.
     crop, window
-        Random crops and windows of patches in place of the recipe's.
+        Random crops, and windows of patches for stage 1, in place of the recipe's.
     head_weight
         As in `Distillation`.
     error

@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from raptor.errors import ResumeError, TrainingError, one_line
+from raptor.runtime.attention import bf16_attention_by_products
 from raptor.runtime.device import matmul_precision
 from raptor.runtime.files import sweep
 from raptor.runtime.prefetch import prefetched
@@ -137,7 +138,8 @@ def fit(
     source = prefetched(
         batches(first * parts, recipe.batch_size // parts, accelerator.part), next(model.parameters()).device
     )
-    with _stop_signals() as asked, preserve_random_state(), matmul_precision(launch.tf32), closing(source):
+    attention = bf16_attention_by_products() if launch.precision == "bf16" and not launch.compile else nullcontext()
+    with _stop_signals() as asked, preserve_random_state(), matmul_precision(launch.tf32), attention, closing(source):
         while step < recipe.steps:
             _set_rates(accelerator.optimizers, recipe, step)
             accelerator.seed((recipe.seed << 32) + step)

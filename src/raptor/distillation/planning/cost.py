@@ -78,7 +78,7 @@ class PlanResult(HtmlRepr):
     calibration
         The steps that were timed.
     window
-        Side of the window of patches that most steps train on, over the side of the image.
+        Side of the window of patches that stage 1 trains on, over the side of the image.
     tflops
         Assumed speed of a device, in 1e12 operations per second; None where the seconds come from timed steps.
     law_from, expected
@@ -129,9 +129,9 @@ def plan(model: Teacher | str | Path, options: PlanOptions) -> PlanResult:
     chosen = windowed(distillation_named(options.recipe), teacher, pixels)
     assert chosen.window is not None
     surrogate = build_surrogate(teacher, phases, chosen.kind, **chosen.block)
-    # Most steps see a window. Its cost and that of the others, which see all patches, by their shares of both stages.
+    # Stage 1 may see a window, and stage 2 sees all patches.
     window, whole = Window(teacher.layout, chosen.window), Window(teacher.layout, 1.0)
-    shares = {whole: 1.0} if chosen.window == 1 else {window: 1 - chosen.whole_share / 2, whole: chosen.whole_share / 2}
+    shares = {whole: 1.0} if chosen.window == 1 else {window: 0.5, whole: 0.5}
     step_seconds, flops, saved = 0.0, 0.0, 0
     for one, share in shares.items():
         timed, kept = calibrate(teacher, surrogate.raptor, pixels, chosen, one)
