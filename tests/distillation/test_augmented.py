@@ -237,3 +237,15 @@ def test_a_curve_whose_last_line_was_cut_off_is_continued(tmp_path):
     train_surrogate(teacher, images, Phases((2, 2)), recipe(), out=tmp_path, resume=True)
     again = [{**json.loads(line), "seconds": None} for line in file.read_text().splitlines()]
     assert again == [{**json.loads(line), "seconds": None} for line in whole.splitlines()]
+
+
+def test_the_curve_has_the_measures_of_fidelity(tmp_path):
+    teacher = small_teacher()
+    images = load_images("scenes", teacher, "train", 64, batch_size=8)
+    surrogate = train_surrogate(teacher, images, Phases((2, 2)), recipe(), out=tmp_path)
+    last = curve(tmp_path)[-1]
+    assert last["step"] == recipe().end_to_end.steps
+    _, held_out = validation.split_off(images, recipe())
+    wanted = raptor.fidelity(surrogate, held_out, options=raptor.FidelityOptions(linear_images=0)).by_layer
+    assert last["skill"] == pytest.approx(wanted["skill"].mean["all"][-1], rel=1e-5)
+    assert last["cosine"] == pytest.approx(wanted["cosine"].mean["all"][-1], rel=1e-5)

@@ -93,7 +93,7 @@ class Validation:
 
     @torch.no_grad()
     def measure(self, images: ImagesOrStates) -> dict[str, float]:
-        """Return the mean error of the rollout from layer 0, and at layer L the mean cosine and agreement of classes.
+        """Return the mean error of the rollout from layer 0, and at layer L the cosine, skill and agreement of classes.
 
         Parameters
         ----------
@@ -102,6 +102,7 @@ class Validation:
         """
         teacher, raptor = self.surrogate.teacher, self.surrogate.raptor.eval()
         layers, sums = range(1, teacher.depth + 1), dict[str, float]()
+        squares = torch.zeros(2, dtype=torch.float64)  # at layer L: of the error, and of the way from layer 0
         for batch in images:
             truth = self.truth_of(batch)
             states = roll(raptor, truth[:, 0], layers)
@@ -110,12 +111,18 @@ class Validation:
                 "error": mean_over_layers(raptor, by_layer, layers),
                 "cosine": cosine_similarity(last, truth[:, -1], dim=-1).mean(),
             }
+            squares += torch.stack(
+                [(last - truth[:, -1]).square().sum(), (truth[:, -1] - truth[:, 0]).square().sum()]
+            ).cpu()
             if teacher.head is not None:
                 same = teacher.head(last).argmax(dim=-1) == teacher.head(truth[:, -1]).argmax(dim=-1)
                 values["agreement"] = same.float().mean()
             for name, value in values.items():
                 sums[name] = sums.get(name, 0.0) + len(truth) * float(value)
-        return {name: total / len(images) for name, total in sums.items()}
+        return {
+            **{name: total / len(images) for name, total in sums.items()},
+            "skill": float(1 - squares[0] / squares[1]),
+        }
 
     def every(self) -> int:
         """Return the number of steps between two points of the curve."""
