@@ -24,7 +24,12 @@ from raptor.distillation.validation import CURVE
 from raptor.render.charts import PALETTE
 from raptor.runtime.records import read_result
 
-MEASURES = {"cosine": "cosine at the last layer", "agreement": "images with the teacher's class"}
+MEASURES = {
+    "cosine": "cosine at the last layer",
+    "skill": "skill at the last layer",
+    "agreement": "images with the teacher's class",
+}
+BUDGETS = {"images": "images seen", "seconds": "seconds of training"}
 
 
 def row_of(run: Path) -> dict[str, Any]:
@@ -49,14 +54,19 @@ def row_of(run: Path) -> dict[str, Any]:
 
 
 def curve_of(run: Path) -> list[dict[str, Any]]:
-    """Return the validation curve over both stages."""
-    rows, before = [], 0
+    """Return the validation curve over both stages, with the images and seconds of both."""
+    rows, images, seconds = [], 0, 0.0
     for stage in STAGES:
         file = run / stage / CURVE
         lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-        rows += [{"run": run.name, "stage": stage, **line, "images": before + line["images"]} for line in lines]
-        steps = json.loads((run / stage / "metrics.jsonl").read_text().splitlines()[-1])["step"]
-        before += round(steps * (lines[-1]["images"] / lines[-1]["step"])) if lines else 0
+        rows += [
+            {"run": run.name, "stage": stage, **line, "images": images + line["images"],
+             "seconds": round(seconds + line["seconds"])}
+            for line in lines
+        ]  # fmt: skip
+        end = json.loads((run / stage / "metrics.jsonl").read_text().splitlines()[-1])
+        images += round(end["step"] * (lines[-1]["images"] / lines[-1]["step"])) if lines else 0
+        seconds += end["seconds"]
     return rows
 
 
@@ -91,21 +101,39 @@ def table_of(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def draw(curves: list[dict[str, Any]]) -> alt.HConcatChart:
-    """Draw the curves of all runs against images."""
-    panels = [
-        alt.Chart(alt.Data(values=[row for row in curves if name in row]))
-        .mark_line(point=True)
-        .encode(
-            x=alt.X("images:Q", title="images seen", scale=alt.Scale(type="log")),
-            y=alt.Y(f"{name}:Q", title=title, scale=alt.Scale(zero=False)),
-            color=alt.Color("run:N", title=None, scale=alt.Scale(range=list(PALETTE))),
-            detail="stage:N",
+def draw(curves: list[dict[str, Any]], rows: list[dict[str, Any]]) -> alt.VConcatChart:
+    """Draw the curves of all runs against images and seconds, and the accuracy that each run recovered in the end."""
+    color = alt.Color("run:N", title=None, sort=[row["run"] for row in rows], scale=alt.Scale(range=list(PALETTE)))
+
+    def panel(budget: str, measure: str) -> alt.Chart:
+        return (
+            alt.Chart(alt.Data(values=[row for row in curves if measure in row]))
+            .mark_line(point=True)
+            .encode(
+                x=alt.X(f"{budget}:Q", title=BUDGETS[budget], scale=alt.Scale(type="log")),
+                y=alt.Y(f"{measure}:Q", title=MEASURES[measure], scale=alt.Scale(zero=False)),
+                color=color,
+                detail="stage:N",
+            )
+            .properties(width=320, height=200)
         )
-        .properties(width=320, height=240)
-        for name, title in MEASURES.items()
-    ]
-    return alt.hconcat(*panels)
+
+    def recovered(budget: str, field: str) -> alt.LayerChart:
+        values = [
+            {"run": row["run"], budget: row[field], "low": row["recovered_ci"][0], "high": row["recovered_ci"][1],
+             "recovered": row["recovered"]}
+            for row in rows
+        ]  # fmt: skip
+        x = alt.X(f"{budget}:Q", title=BUDGETS[budget], scale=alt.Scale(type="log"))
+        chart = alt.Chart(alt.Data(values=values)).properties(width=320, height=200)
+        title = "accuracy recovered, test photographs"
+        return alt.layer(
+            chart.mark_rule().encode(x=x, y=alt.Y("low:Q", title=title), y2="high:Q", color=color),
+            chart.mark_point(filled=True, size=60).encode(x=x, y="recovered:Q", color=color),
+        )
+
+    panels = [alt.hconcat(*(panel(budget, measure) for budget in BUDGETS)) for measure in MEASURES]
+    return alt.vconcat(*panels, alt.hconcat(recovered("images", "images_seen"), recovered("seconds", "train_seconds")))
 
 
 def main() -> None:
@@ -123,7 +151,7 @@ def main() -> None:
         content["law"] = law_of(given.law, given.ahead)
     given.out.mkdir(parents=True, exist_ok=True)
     (given.out / "distillations.json").write_text(json.dumps(to_plain(content), indent=1) + "\n")
-    (given.out / "distillations.svg").write_text(vl_convert.vegalite_to_svg(draw(curves).to_json()))
+    (given.out / "distillations.svg").write_text(vl_convert.vegalite_to_svg(draw(curves, content["runs"]).to_json()))
 
 
 if __name__ == "__main__":
