@@ -129,6 +129,26 @@ def test_a_surrogate_that_is_a_teacher_has_null_teachers(kind):
     assert not torch.allclose(last(null), last(teacher))
 
 
+def test_nulls_are_trained_in_the_precision_of_the_surrogate():
+    """The teacher, distilled again with the recorded recipe, gives the same surrogate only in the same precision."""
+    teacher = vit()
+    train, held_out = (load_images("scenes", teacher, split, 16, batch_size=8) for split in ("train", "test"))
+    half, full = (
+        raptor.distill(
+            teacher, train, PHASES, DistillOptions(steps=2, batch_size=4, precision=precision), progress=False
+        )
+        for precision in ("bf16", "no")
+    )
+    assert (half.record["precision"], full.record.get("precision")) == ("bf16", None)
+    wanted, other = (
+        fidelity(one, held_out, progress=False, options=FidelityOptions(linear_images=0)).by_layer["r2"].mean["all"]
+        for one in (half, full)
+    )
+    again = measure_nulls(half, held_out, train, steps=2, progress=False)["teacher"].r2.mean["all"]
+    assert again == wanted
+    assert again != other
+
+
 def test_what_cannot_be_made_is_named():
     with pytest.raises(OptionError, match="unknown null teacher 'other'; use random"):
         null_teacher(vit(), "other")

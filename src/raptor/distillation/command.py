@@ -127,6 +127,7 @@ def distill_command(
             images_per_second=images_seen / max(seconds, 1e-9),
             fidelity=replace(measured, phases=None),
             head_weight=options.head_weight or None,
+            precision=None if options.precision == "no" else options.precision,
             losses=read_losses(run.out),
         )
         evaluated_on = f"{evaluated}:held-out" if eval_data is None else evaluated

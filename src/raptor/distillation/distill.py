@@ -208,6 +208,7 @@ def train_surrogate(
         "phases": str(phases),
         "seconds": round(seconds, 1),
         **recipe.to_config(),
+        **({} if launch.precision == "no" else {"precision": launch.precision}),
         **(extra_config or {}),
     }
     if unfinished is not None:

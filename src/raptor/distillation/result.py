@@ -55,6 +55,8 @@ class DistillResult(HtmlRepr):
         Measures on held-out images.
     head_weight
         Weight of the loss on the teacher's classes; None where the surrogate learned states alone.
+    precision
+        Precision of matrix products in training, `bf16` or `fp16`; None for single precision.
     losses
         Loss by step; empty where nothing was written to disk. Not in result.json.
     """
@@ -67,6 +69,7 @@ class DistillResult(HtmlRepr):
     images_per_second: float
     fidelity: FidelityResult
     head_weight: float | None = key(None, omit_none=True)
+    precision: str | None = key(None, omit_none=True)
     losses: tuple[LossPoint, ...] = key((), skip=True)
 
 

@@ -87,7 +87,8 @@ def _training(result: DistillResult) -> str:
     classes = (
         "" if result.head_weight is None else f", also trained on the teacher's classes (weight {result.head_weight:g})"
     )
-    return f"recipe {result.recipe}{classes}, {steps} steps at {result.images_per_second:.0f} images/s"
+    precision = "" if result.precision is None else f" in {result.precision}"
+    return f"recipe {result.recipe}{classes}, {steps} steps{precision} at {result.images_per_second:.0f} images/s"
 
 
 def _plan(result: PlanResult, title: str) -> Table:

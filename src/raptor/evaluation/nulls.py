@@ -25,6 +25,7 @@ from raptor.runtime.tracked import tracked
 
 if TYPE_CHECKING:
     from raptor.distillation.hyperparameters import Distillation
+    from raptor.training.accelerate import LaunchOptions
 
 NULLS = ("random", "untrained", "shuffled")
 TEACHER = "teacher"  # the teacher itself, distilled for as many steps
@@ -130,10 +131,27 @@ def recorded_recipe(record: dict[str, Any]) -> Distillation:
     """
     from raptor.distillation.hyperparameters import Distillation
 
+    return Distillation.from_config(_training(record))
+
+
+def recorded_launch(record: dict[str, Any]) -> LaunchOptions:
+    """Return the precision that a surrogate was trained in, as `train_surrogate` takes it.
+
+    Parameters
+    ----------
+    record
+        As in `recorded_recipe`.
+    """
+    from raptor.training.accelerate import LaunchOptions
+
+    return LaunchOptions(precision=_training(record).get("precision", "no"))
+
+
+def _training(record: dict[str, Any]) -> dict[str, Any]:
     training = record.get("training", record)
     if not isinstance(training, dict) or "apart" not in training:
         raise OptionError("the surrogate has no record of its training, which null teachers need")
-    return Distillation.from_config(training)
+    return training
 
 
 def measure_nulls(
@@ -164,13 +182,13 @@ def measure_nulls(
     from raptor.distillation.distill import train_surrogate
 
     check_disjoint(images, train_images)
-    recipe, phases = recorded_recipe(surrogate.record), surrogate.phases
+    recipe, launch, phases = recorded_recipe(surrogate.record), recorded_launch(surrogate.record), surrogate.phases
     recipe = recipe if steps is None else recipe.with_steps(steps)
     kinds = [kind for kind in NULLS if kind != "shuffled" or surrogate.depth > 1]
     found = {}
     for kind in kinds if steps is None else [TEACHER, *kinds]:
         null = surrogate.teacher if kind == TEACHER else null_teacher(surrogate.teacher, kind, seed)
-        student = train_surrogate(null, train_images, phases, recipe, progress=progress)
+        student = train_surrogate(null, train_images, phases, recipe, launch=launch, progress=progress)
         if "unfinished" in student.record:
             raise KeyboardInterrupt
         measured = trajectory_fidelity(null, student, tracked(images, f"fidelity, {kind}", progress), phases, seed)
