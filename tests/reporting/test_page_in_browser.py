@@ -12,7 +12,7 @@ from browser import CHROMIUM, opened
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: apt-get install chromium")
 CHECKS = Path(__file__).parent.parent / "helpers" / "checks.js"
-LAYOUTS = [(360, "dark"), (390, "light"), (800, "dark"), (1100, "light"), (1440, "dark"), (2560, "light")]
+LAYOUTS = [(360, "dark"), (800, "dark"), (1100, "light"), (1440, "dark"), (2560, "light")]
 CONTROLS = "a[href], button, input, summary, canvas, .scroll"
 
 
@@ -30,6 +30,7 @@ def page_file(demo_run):
     ("width", "scheme"),
     [
         (1440, "light"),
+        (390, "light"),
         *(pytest.param(width, scheme, marks=pytest.mark.long)
           for width, scheme in LAYOUTS),
     ],
@@ -50,6 +51,17 @@ def test_everything_fits_and_can_be_read(page_file, width, scheme):
         page.click("#theme")
         page.wait_for_function(f"document.documentElement.dataset.theme !== '{scheme}'")
         assert page.errors == []
+
+
+def test_the_unit_circle_is_round(page_file):
+    with opened(page_file) as page:
+        for width in (390, 1440):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.wait_for_timeout(1500)
+            box = page.eval_on_selector(
+                "figure[data-name=dmd] .mark-line path", "(one) => [one.getBBox().width, one.getBBox().height]"
+            )
+            assert box[0] / box[1] == pytest.approx(1, abs=0.04)
 
 
 def test_the_checks_of_boxes_can_fail(page_file):

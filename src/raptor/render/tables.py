@@ -77,7 +77,7 @@ class Number:
         if not isinstance(self.value, Estimate):
             return self._data(self.value, self.key, run)
         low, high = self.ci_keys or (f"{self.key}_ci/0", f"{self.key}_ci/1")
-        return Markup("{} [{}, {}]").format(
+        return Markup('{} <span class="interval">[{}, {}]</span>').format(
             self._data(self.value.value, self.key, run),
             self._data(self.value.low, low, run),
             self._data(self.value.high, high, run),

@@ -11,7 +11,7 @@ from raptor import __version__
 from raptor.errors import one_line
 from raptor.render.tables import Number, to_html
 from raptor.render.tiles import TILES, Tile
-from raptor.reporting.collect import Subject, command_of
+from raptor.reporting.collect import SavedRun, Subject, command_of
 
 ORDER = ("phases", "recovered", "trajectory", "parameters", "runtime")
 
@@ -68,15 +68,18 @@ def measured_on(subject: Subject) -> Markup:
             shown = Number(layers, "", "layers").html(run.name)
             parts.append(Markup("{} layers; data: {}").format(shown, Number(data, "", "data").html(run.name)))
             break
-    counts: dict[int, list[str]] = {}
+    counts: dict[int, list[SavedRun]] = {}
     for run in subject.runs:
         if isinstance(n := run.result.get("images"), int) and n:
-            counts.setdefault(n, []).append(run.name)
-    said = [
-        Markup("{} ({})").format(Number(n, ",", "images").html(runs[0]), ", ".join(runs)) for n, runs in counts.items()
-    ]
+            counts.setdefault(n, []).append(run)
+    # The number that most runs share stands alone; those of the others name their verbs.
+    said = []
+    for runs in sorted(counts.values(), key=len, reverse=True):
+        verbs = ", ".join(dict.fromkeys(run.verb for run in runs))
+        shown = Number(runs[0].result["images"], ",", "images").html(runs[0].name)
+        said.append(Markup("{}: {}").format(verbs, shown) if said else Markup("{} images").format(shown))
     if said:
-        parts.append(Markup("images: ") + Markup("; ").join(said))
+        parts.append(Markup("; ").join(said))
     return Markup(". ").join(parts)
 
 

@@ -95,12 +95,13 @@ function fitted(chart) {
   spec.params = (spec.params || []).map(({ bind, ...rest }) => ({ ...rest, value: CHOSEN.includes(rest.name) ? chosen(chart, rest) : rest.value }));
   return { ...spec, width, height: Math.round(wide + (bottom ? 50 : 0)), autosize: { type: "fit", contains: "padding" }, padding: 4 };
 }
-async function draw(chart) {
+async function draw(chart, corrections = 3) {
   if (chart.view) chart.view.finalize();
   const { view } = await vegaEmbed(chart.canvas, fitted(chart), { actions: false, renderer: "svg", config: look(chart.place.clientWidth) });
   chart.view = view; chart.width = chart.place.clientWidth;
-  const ratio = view.width() / view.height();  // without axes and titles, which are known once it is drawn
-  if (chart.plane && Math.abs(ratio / chart.ratio - 1) > 0.01) { chart.ratio = ratio; return draw(chart); }
+  // Without axes and titles, whose size is known once it is drawn. Another range may change the labels, and so the size again.
+  const ratio = view.width() / view.height();
+  if (chart.plane && corrections && Math.abs(ratio / chart.ratio - 1) > 0.01) { chart.ratio = ratio; return draw(chart, corrections - 1); }
   const svg = chart.canvas.querySelector("svg");
   if (svg) { svg.setAttribute("role", "img"); svg.setAttribute("aria-label", chart.label); }
   place(chart);
