@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import altair as alt
 
 from raptor.core.estimate import LayerEstimates
@@ -13,6 +15,7 @@ from raptor.render.layer_charts import DIFFERENCE, OF_GROUP, curves, of_groups
 from raptor.render.registry import figure
 
 PANEL = 240  # pixels
+MOST_LINES = 5  # perturbed layers that a panel shows: the lines of all layers cannot be told apart
 
 
 @figure(
@@ -21,7 +24,7 @@ PANEL = 240  # pixels
     "dynamics",
     "Solid: angle between perturbed and unperturbed tokens. Dashed: the angle if every layer passed the perturbation "
     "on unchanged; it falls because norms grow. Where the solid line is below the dashed one, layers correct the "
-    "perturbation.",
+    "perturbation. Lines are for some of the perturbed layers; the csv file has all.",
     "Figure 8, left",
     wide=True,
     chapter="correct",
@@ -29,12 +32,13 @@ PANEL = 240  # pixels
 )
 def correction(result: DynamicsResult, name: str) -> Figure | None:
     """Draw the angle to the unperturbed state by layer, one line per perturbed layer."""
-    panels, rows, applied = [], [], result.correction
+    rows: list[Row] = []
+    applied = result.correction
     for group, one in applied.by_group.items():
         if one.angle is None:  # result.json does not have it
             return None
         depth = one.angle.shape[-1] - 1
-        own: list[Row] = [
+        rows += [
             {"group": group, "epsilon": epsilon, "pushed at": layer, "layer": layer + after,
              "angle": one.angle[i, j, after].item(),
              "passive": None if one.passive_angle is None else one.passive_angle[i, j, after].item()}
@@ -42,23 +46,30 @@ def correction(result: DynamicsResult, name: str) -> Figure | None:
             for j, epsilon in enumerate(applied.epsilons)
             for after in range(depth - layer + 1)
         ]  # fmt: skip
-        rows += own
-        numbers = [alt.Tooltip(f"{column}:Q", format=".4f") for column in ("angle", "passive")]
-        colours = alt.Scale(scheme=SEQUENTIAL, domain=[min(applied.layers), max(applied.layers)])
-        lines = chart_of([row for row in own if row["epsilon"] == SHOWN]).encode(
-            x=alt.X("layer:Q", title="layer", axis=alt.Axis(tickMinStep=1, format="d")),
-            color=alt.Color("pushed at:Q", title="perturbed layer", scale=colours),
-            detail="pushed at:O",
-            tooltip=["pushed at:Q", "layer:Q", *numbers],
-        )
-        title, scale = "angle to the unperturbed token (radians)", alt.Scale(type="log")
-        drawn = lines.mark_line().encode(y=alt.Y("angle:Q", title=title, scale=scale))
-        carried = lines.mark_line(strokeDash=[3, 3], strokeWidth=1).encode(
-            y=alt.Y("passive:Q", title=title, scale=scale)
-        )
-        panels.append((carried + drawn).properties(width=PANEL, height=PANEL, title=group))
+    shown = set(applied.layers[:: math.ceil(len(applied.layers) / MOST_LINES)])
+    lines = [row for row in rows if row["epsilon"] == SHOWN and row["pushed at"] in shown]
+    panels = [_angles([row for row in lines if row["group"] == group], group, lines) for group in applied.by_group]
     title = alt.Title(f"Return after a perturbation: {name}", subtitle=_about(result))
     return Figure(alt.hconcat(*panels).properties(title=title), rows)
+
+
+def _angles(rows: list[Row], group: str, everything: list[Row]) -> alt.LayerChart:
+    """Return the panel of a token group, with the scales of all panels."""
+    angles = [row[key] for row in everything for key in ("angle", "passive") if row[key]]
+    layers = [row["pushed at"] for row in everything]
+    domain = [min(angles) / 1.2, max(angles) * 1.2] if angles else alt.Undefined
+    title, scale = "angle (radians)", alt.Scale(type="log", domain=domain, nice=False)
+    numbers = [alt.Tooltip(f"{column}:Q", format=".4f") for column in ("angle", "passive")]
+    colours = alt.Scale(scheme=SEQUENTIAL, domain=[min(layers, default=0), max(layers, default=1)])
+    lines = chart_of(rows).encode(
+        x=alt.X("layer:Q", title="layer", axis=alt.Axis(tickMinStep=1, format="d")),
+        color=alt.Color("pushed at:Q", title="perturbed layer", scale=colours),
+        detail="pushed at:O",
+        tooltip=["pushed at:Q", "layer:Q", *numbers],
+    )
+    drawn = lines.mark_line().encode(y=alt.Y("angle:Q", title=title, scale=scale))
+    carried = lines.mark_line(strokeDash=[3, 3], strokeWidth=1).encode(y=alt.Y("passive:Q", title=title, scale=scale))
+    return (carried + drawn).properties(width=PANEL, height=PANEL, title=group)
 
 
 @figure(
