@@ -14,10 +14,10 @@ SHAPE = (16, 3, 197, 64)  # images, heads, tokens and features of a head of a Vi
 def bf16_attention() -> Ratio:
     """Forward and backward pass of the attention of one layer."""
     torch.manual_seed(0)
-    tensors = [torch.randn(SHAPE, dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
+    query, key, value = (torch.randn(SHAPE, dtype=torch.bfloat16, requires_grad=True) for _ in range(3))
 
     def own() -> None:
-        scaled_dot_product_attention(*tensors).sum().backward()
+        scaled_dot_product_attention(query, key, value).sum().backward()
 
     def by_products() -> None:
         with bf16_attention_by_products():

@@ -73,7 +73,7 @@ def measured_on(subject: Subject) -> Markup:
         if isinstance(n := run.result.get("images"), int) and n:
             counts.setdefault(n, []).append(run)
     # The number that most runs share stands alone; those of the others name their verbs.
-    said = []
+    said: list[Markup] = []
     for runs in sorted(counts.values(), key=len, reverse=True):
         verbs = ", ".join(dict.fromkeys(run.verb for run in runs))
         shown = Number(runs[0].result["images"], ",", "images").html(runs[0].name)
