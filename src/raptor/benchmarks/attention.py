@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from raptor.runtime.attention import bf16_attention_by_products
 from raptor.runtime.timing import Ratio, compare
+from raptor.training.attention import bf16_attention_by_products
 
 SHAPE = (16, 3, 197, 64)  # images, heads, tokens and features of a head of a ViT-Ti/16
 

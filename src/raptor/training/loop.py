@@ -19,13 +19,13 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from raptor.errors import ResumeError, TrainingError, one_line
-from raptor.runtime.attention import bf16_attention_by_products
 from raptor.runtime.device import matmul_precision
 from raptor.runtime.files import sweep
 from raptor.runtime.prefetch import prefetched
 from raptor.runtime.random_state import preserve_random_state
 from raptor.training import checkpoint
 from raptor.training.accelerate import LaunchOptions, Part, TrainingAccelerator
+from raptor.training.attention import bf16_attention_by_products
 from raptor.training.checkpoint import Checkpoint
 from raptor.training.config import TrainConfig, build_optimizers
 from raptor.training.log import METRICS, TrainingLog, Watch

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention as attention
 
-from raptor.runtime.attention import bf16_attention_by_products
+from raptor.training.attention import bf16_attention_by_products
 
 
 def inputs(dtype):
