@@ -96,6 +96,10 @@ def test_tensors_reach_a_gpu_through_pinned_memory():
     assert torch.equal(moved.first, batch.first)
 
 
+# Attention, and the products that training in bfloat16 on a CPU computes it by.
+ATTENTION = {torch.nn.functional.scaled_dot_product_attention, torch.Tensor.matmul, torch.Tensor.__matmul__}
+
+
 class Products(TorchFunctionMode):
     """Records the precision of every attention, and that of products of single precision while it runs."""
 
@@ -105,7 +109,7 @@ class Products(TorchFunctionMode):
 
     def __torch_function__(self, function, types, arguments=(), keywords=None):
         result = function(*arguments, **(keywords or {}))
-        if function is torch.nn.functional.scaled_dot_product_attention:
+        if function in ATTENTION:
             self.seen.append(result.dtype)
             self.matmul.add(torch.get_float32_matmul_precision())
         return result
