@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -167,7 +166,7 @@ class Validation:
             return
         held_out, trained_on = self.measure(self.held_out), self.measure(self.trained_on)
         self.surrogate.raptor.train()
-        line: dict[str, Any] = {"step": step, "images": step * batch_size, "seconds": round(seconds, 3), **held_out}
+        line: dict[str, float] = {"step": step, "images": step * batch_size, "seconds": round(seconds, 3), **held_out}
         line["train_error"] = trained_on["error"]
         with explained(folder), (folder / CURVE).open("a") as file:
             file.write(json.dumps(line) + "\n")

@@ -15,7 +15,7 @@ from raptor.render.layer_charts import DIFFERENCE, OF_GROUP, curves, of_groups
 from raptor.render.registry import figure
 
 PANEL = 240  # pixels
-MOST_LINES = 5  # perturbed layers that a panel shows: the lines of all layers cannot be told apart
+MOST_LINES = 5  # perturbed layers that a panel shows; with all of them, lines overlap
 
 
 @figure(
@@ -46,7 +46,7 @@ def correction(result: DynamicsResult, name: str) -> Figure | None:
             for j, epsilon in enumerate(applied.epsilons)
             for after in range(depth - layer + 1)
         ]  # fmt: skip
-    shown = set(applied.layers[:: math.ceil(len(applied.layers) / MOST_LINES)])
+    shown = set(applied.layers[:: max(1, math.ceil(len(applied.layers) / MOST_LINES))])
     lines = [row for row in rows if row["epsilon"] == SHOWN and row["pushed at"] in shown]
     panels = [_angles([row for row in lines if row["group"] == group], group, lines) for group in applied.by_group]
     title = alt.Title(f"Return after a perturbation: {name}", subtitle=_about(result))
@@ -55,7 +55,7 @@ def correction(result: DynamicsResult, name: str) -> Figure | None:
 
 def _angles(rows: list[Row], group: str, everything: list[Row]) -> alt.LayerChart:
     """Return the panel of a token group, with the scales of all panels."""
-    angles = [row[key] for row in everything for key in ("angle", "passive") if row[key]]
+    angles = [row[key] for row in everything for key in ("angle", "passive") if (row[key] or 0) > 0]
     layers = [row["pushed at"] for row in everything]
     domain = [min(angles) / 1.2, max(angles) * 1.2] if angles else alt.Undefined
     title, scale = "angle (radians)", alt.Scale(type="log", domain=domain, nice=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor, nn
 
@@ -47,7 +46,7 @@ def build(architecture: Architecture, n_register: int, image_size: int = TRAINED
         Pixels of the position embedding.
     """
     transformers = import_transformers()
-    sizes: dict[str, Any] = {
+    sizes: dict[str, int] = {
         "hidden_size": architecture.width,
         "num_hidden_layers": architecture.depth,
         "num_attention_heads": architecture.heads,
