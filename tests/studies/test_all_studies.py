@@ -26,7 +26,7 @@ from study_results import setting
 STUDIES = load_studies()
 
 
-def test_the_laptop_size_fits_four_and_a_half_core_hours():
+def test_the_laptop_size_fits_five_and_a_half_core_hours():
     """CPU time of steps on one thread of a busy machine: median of 25 steps of a teacher, mean of 6 of a student.
 
     An image takes a teacher 2.3 ms, of which stochastic depth saves a share, and its optimiser takes 25 ms per step. An
@@ -37,7 +37,7 @@ def test_the_laptop_size_fits_four_and_a_half_core_hours():
     found = _costs(jobs_of(ALL, used))
     assert sum(cost.teacher_images > 0 for cost in found.values()) == 20
     assert sum(cost.student_images > 0 for cost in found.values()) == 148
-    assert sum(price.seconds(cost, used.size) for cost in found.values()) < 4.5 * 3600
+    assert sum(price.seconds(cost, used.size) for cost in found.values()) < 5.5 * 3600
 
 
 def test_the_cost_of_a_job_is_what_it_trains_and_measures():

@@ -80,7 +80,7 @@ SIZES = {
     ),
     "laptop": Scale(
         width=64, heads=2, depth=12, patch_size=8, registers=0, image_size=32, teacher_steps=4500, teacher_batch=64,
-        drop_paths=tuple(i / 10 for i in range(10)), student_steps=100, student_batch=32, student_images=4096,
+        drop_paths=tuple(i / 10 for i in range(10)), student_steps=200, student_batch=32, student_images=4096,
         eval_images=1000, seeds=(0, 1, 2), drop_path=0.3, stops=tuple(i / 20 for i in range(1, 21)),
         subset_images=1000, others=5, shuffled=3, ks=(1, 2, 3, 4, 6, 8, 12), student_lr=1e-3,
         checkpoints=(0.0, 0.03, 0.1, 0.3, 1.0),
