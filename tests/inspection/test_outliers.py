@@ -7,8 +7,11 @@ import torch
 
 from raptor.core.toy import Rotation
 from raptor.errors import DataError
+from raptor.inspection.figures import draw_outliers
 from raptor.inspection.outliers import find_outliers
 from raptor.inspection.text import outlier_sentence
+from raptor.render.charts import spec_of
+from raptor.render.panels import is_matrix, panels
 from raptor.runtime.device import doubled
 
 N, WIDTH, DEPTH = 12, 16, 6
@@ -89,3 +92,23 @@ def test_a_sentence_says_from_which_layer_where_and_how_much():
     assert "100% of them lie on the border of the image, which has 75% of the patches" in text
     flow.where = []
     assert "No massive activations" in outlier_sentence(find_outliers(flow, images(4)))
+
+
+def test_the_figure_shows_where_they_are_and_what_they_hold_at_each_layer():
+    flow = Planted([(image, 0) for image in range(0, N, 2)])
+    flow.width = WIDTH + 1
+    found = find_outliers(flow, images(4))
+    drawn = draw_outliers(found, "toy")
+    shown = {
+        of: [row["value"] for row in drawn.rows if row.get("of") == of]
+        for of in ("share of the variance", "share of the patches", "largest norm", "median norm")
+    }
+    assert list(shown.values()) == [
+        found.share_of_variance,
+        found.share_of_tokens,
+        found.largest_norm,
+        found.median_norm,
+    ]
+    assert [row["share"] for row in drawn.rows if "share" in row] == [0.5] + [0.0] * 15
+    # The grid of patches stays square, on the page and in papers.
+    assert [is_matrix(panel) for panel in panels(spec_of(drawn.chart))] == [True, False, False]

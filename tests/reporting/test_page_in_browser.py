@@ -53,6 +53,28 @@ def test_everything_fits_and_can_be_read(page_file, width, scheme):
         assert page.errors == []
 
 
+def test_a_narrow_screen_has_a_small_bar_and_tables_without_scrolling(page_file):
+    """Every choice of the bar can be scrolled to, and every row of a wide table is as wide as the screen."""
+    with opened(page_file, 390) as page:
+        bar = page.locator("#controls").bounding_box()
+        assert bar["height"] < page.viewport_size["height"] / 7
+        for option in page.locator("#controls .option").all():
+            option.scroll_into_view_if_needed()
+            box = option.bounding_box()
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= 390
+        wide = page.eval_on_selector_all(
+            ".scroll:has(.many)", "(all) => all.filter((one) => one.scrollWidth > one.clientWidth + 1).length"
+        )
+        assert wide == 0
+        labels = page.eval_on_selector_all(
+            ".many td:not(:first-child):not(:empty)",
+            "(all) => all.map((one) => getComputedStyle(one, '::before').content)",
+        )
+        assert len(labels) > 20
+        assert all(len(label) > 2 for label in labels)
+
+
 def test_the_unit_circle_is_round(page_file):
     with opened(page_file) as page:
         for width in (390, 1440):

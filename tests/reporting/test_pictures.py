@@ -8,7 +8,15 @@ import re
 import pytest
 from PIL import Image
 
-from raptor.render.charts import DOUBLE, SINGLE, SPEC, pictures
+from raptor.render.charts import DOUBLE, SINGLE, SPEC, log_ticks, pictures
+
+
+def test_a_logarithmic_axis_has_labels_at_powers_of_ten_and_between_them():
+    assert log_ticks([0.03, 0.4]) == [0.05, 0.1, 0.2]
+    assert log_ticks([0.05, -1, 0, 1.0]) == [0.05, 0.1, 0.2, 0.5, 1.0]
+    assert log_ticks([2e-7, 0.5]) == [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1]
+    assert log_ticks([0.0]) == []
+
 
 SHORT = (
     "phases",

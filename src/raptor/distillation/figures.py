@@ -10,7 +10,7 @@ import altair as alt
 from raptor.core.serialize import to_plain
 from raptor.distillation.result import STAGE_NAMES, DistillResult, read_losses
 from raptor.evaluation.fidelity_chart import CAPTION, fidelity_chart
-from raptor.render.charts import HEIGHT, PALETTE, WIDTH, Figure, Row, chart_of
+from raptor.render.charts import HEIGHT, PALETTE, WIDTH, Figure, Row, chart_of, log_ticks
 from raptor.render.registry import figure, figure_of_runs
 from raptor.runtime.rundir import Record
 
@@ -67,7 +67,10 @@ def _losses(rows: list[Row]) -> Figure:
             .mark_line(point=True)
             .encode(
                 x=alt.X("step:Q", title="optimiser step"),
-                y=alt.Y("loss:Q", scale=alt.Scale(type="log", nice=False, padding=12), title=LOSS),
+                y=alt.Y(
+                    "loss:Q", scale=alt.Scale(type="log", nice=False, padding=12), title=LOSS,
+                    axis=alt.Axis(values=log_ticks(row["loss"] for row in own)),
+                ),
                 color=alt.Color("surrogate:N", title="surrogate", scale=colours),
                 tooltip=["surrogate:N", "step:Q", alt.Tooltip("loss:Q", format=".4f"),
                          alt.Tooltip("seconds:Q", format=".0f")],

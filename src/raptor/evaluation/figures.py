@@ -44,8 +44,8 @@ def fidelity(result: FidelityResult, name: str) -> Figure | None:
 @figure_of_runs(
     "surrogates-fidelity", "surrogate",
     "R2: share of the variance of the teacher's tokens over images that a surrogate reproduces. Skill: 1 - error / "
-    "error of a model that leaves the embedding unchanged. 1 is perfect in all three. Dashed grey: R2 of tokens that "
-    "stay as the teacher's are at the start of the phase. Robust R2 stands in place of R2 where a few "
+    "error of a model that leaves the embedding unchanged. 1 is perfect in all three. Dashed grey, beside R2: that "
+    "of tokens that stay as the teacher's are at the start of the phase. Robust R2 stands in place of R2 where a few "
     "outlier tokens hold most of the variance. Values below -0.2 are drawn at -0.2.",
     order=10, title="How close are the surrogates to the teacher, layer by layer?", multiples=True,
 )  # fmt: skip
@@ -55,9 +55,10 @@ def surrogates_fidelity(records: Records) -> Figure | None:
     if not measured:
         return None
     names = [label(record) for record in measured]
-    colours = alt.Scale(domain=[*names, IDENTITY], range=[*_colours(len(names)), GREY])
-    panels, rows = [], []
     robust = any(fair_r2(record.result) != "r2" for record in measured)
+    baselines = {} if robust else {IDENTITY: GREY}
+    colours = alt.Scale(domain=[*names, *baselines], range=[*_colours(len(names)), *baselines.values()])
+    panels, rows = [], []
     for measure, title in MEASURES.items():
         if measure == ("r2" if robust else "robust_r2"):
             continue

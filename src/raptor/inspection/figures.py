@@ -5,8 +5,9 @@ from __future__ import annotations
 import altair as alt
 
 from raptor.inspection.inspect import InspectResult
-from raptor.render.charts import SEQUENTIAL, WIDTH, Figure, chart_of
-from raptor.render.layer_charts import NORM, by_layer
+from raptor.inspection.outliers import OutlierTokens
+from raptor.render.charts import GROUP_COLOURS, HEIGHT, SEQUENTIAL, Figure, Row, chart_of, log_ticks
+from raptor.render.layer_charts import NORM, STATES, by_layer
 from raptor.render.registry import figure
 
 
@@ -23,35 +24,70 @@ def norms(result: InspectResult, name: str) -> Figure | None:
     "inspect",
     "outliers",
     "depth",
-    "Share of images in which each patch has a massive activation: a norm of more than 5 times the median. It is drawn "
-    "for the layer at which such patches hold most of the variance.",
+    "Patches with massive activations: their norm is more than 5 times the median of their layer. Left: share of "
+    "images in which each patch is one, at the layer at which they hold most of the variance. Middle: their share of "
+    "all patches and of the variance. Right: norms of patches, on a logarithmic axis.",
     order=91,
-    title="Where are the outlier tokens?",
+    title="Where are the outlier tokens, and from which layer on?",
+    wide=True,
 )
 def outliers(result: InspectResult, name: str) -> Figure | None:
-    """Draw where outlier tokens are; nothing for a model without them."""
-    found = result.outliers
-    if found is None or not found.massive:
-        return None
-    rows = [
+    """Draw where outlier tokens are, and what they hold at each layer; nothing for a model without them."""
+    return draw_outliers(result.outliers, name) if result.outliers is not None and result.outliers.massive else None
+
+
+def draw_outliers(found: OutlierTokens, name: str) -> Figure:
+    """Draw the grid of patches, and shares and norms by layer."""
+    shares = {"share of the variance": found.share_of_variance, "share of the patches": found.share_of_tokens}
+    norms = {"largest norm": found.largest_norm, "median norm": found.median_norm}
+    held, lengths = (
+        [
+            {"of": of, "layer": layer, "value": value}
+            for of, by_layer in one.items()
+            for layer, value in enumerate(by_layer)
+        ]
+        for one in (shares, norms)
+    )
+    where = [
         {"row": row, "column": column, "share": share}
-        for row, shares in enumerate(found.where)
-        for column, share in enumerate(shares)
+        for row, shares_of_row in enumerate(found.where)
+        for column, share in enumerate(shares_of_row)
     ]
-    side = max(8, min(24, WIDTH // max(len(found.where), len(found.where[0]))))
-    chart = (
+    ticks = log_ticks(row["value"] for row in lengths)
+    panels = (
+        _grid(where).properties(title=f"where, at layer {found.worst_layer}"),
+        _lines(held, list(shares), alt.Y("value:Q", title="share")).properties(title="what outliers hold"),
+        _lines(lengths, list(norms), alt.Y("value:Q", title="norm", scale=alt.Scale(type="log", nice=False, padding=12),
+                                           axis=alt.Axis(values=ticks))).properties(title="norms of patches"),
+    )  # fmt: skip
+    title = alt.Title(f"Outlier tokens: {name}", subtitle=f"n = {found.n} images")
+    return Figure(alt.hconcat(*panels).properties(title=title), [*where, *held, *lengths])
+
+
+def _grid(rows: list[Row]) -> alt.Chart:
+    return (
         chart_of(rows)
         .mark_rect()
         .encode(
             x=alt.X("column:O", title=None, axis=None),
             y=alt.Y("row:O", title=None, axis=None),
-            color=alt.Color("share:Q", title="share of images", scale=alt.Scale(scheme=SEQUENTIAL)),
+            color=alt.Color("share:Q", title="share of images", scale=alt.Scale(scheme=SEQUENTIAL, domain=[0, 1])),
             tooltip=["row:O", "column:O", alt.Tooltip("share:Q", format=".3f")],
         )
-        .properties(
-            width=side * len(found.where[0]),
-            height=side * len(found.where),
-            title=f"Outlier tokens at layer {found.worst_layer}: {name}",
-        )
+        .properties(width=HEIGHT, height=HEIGHT)
     )
-    return Figure(chart, rows)
+
+
+def _lines(rows: list[Row], names: list[str], y: alt.Y) -> alt.Chart:
+    colours = alt.Scale(domain=names, range=[GROUP_COLOURS["outlier"], GROUP_COLOURS["patch"]])
+    return (
+        chart_of(rows)
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("layer:Q", title=STATES, axis=alt.Axis(tickMinStep=1, format="d")),
+            y=y,
+            color=alt.Color("of:N", title=None, scale=colours),
+            tooltip=["of:N", "layer:Q", alt.Tooltip("value:Q", format=".3f")],
+        )
+        .properties(width=HEIGHT, height=HEIGHT)
+    )

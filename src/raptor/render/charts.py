@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -52,6 +53,27 @@ def chart_of(rows: Iterable[Row]) -> Any:
     import altair as alt
 
     return alt.Chart(alt.Data(values=tuple(rows)))
+
+
+def log_ticks(values: Iterable[float]) -> list[float]:
+    """Return the ticks of a logarithmic axis: 1, 2 and 5 times the powers of ten that lie among some positive values.
+
+    Over more than three decades, they are the powers of ten. Left to itself, the renderer hides the label of a power of
+    ten that is next to a tick without one.
+
+    Parameters
+    ----------
+    values
+        Numbers on the axis; those that are not positive are left out.
+    """
+    known = [value for value in values if value > 0]
+    if not known:
+        return []
+    low, high = min(known), max(known)
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    steps = (1, 2, 5) if last - first <= 3 else (1,)
+    ticks = [float(f"{step}e{power}") for power in range(first, last + 1) for step in steps]
+    return [tick for tick in ticks if low <= tick <= high]
 
 
 def spec_of(chart: Any) -> Any:

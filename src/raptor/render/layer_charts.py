@@ -92,7 +92,6 @@ def curves(
     levels: Sequence[dict[str, Any]] = (),
     width: int = WIDTH,
     height: int = HEIGHT,
-    log: bool = False,
     ruler: bool = True,
 ) -> alt.LayerChart:
     """Draw lines with bands.
@@ -111,8 +110,6 @@ def curves(
         Rows with `value` (and optionally `group`) for horizontal lines.
     width, height
         Size in pixels.
-    log
-        Whether the y axis is logarithmic.
     ruler
         Whether the x axis is the depth of the model, which has the page's ruler.
     """
@@ -125,10 +122,9 @@ def curves(
     dash = alt.StrokeDash(
         "role:N", legend=None, scale=alt.Scale(domain=list(DASHES), range=[DASHES[role] for role in DASHES])
     )
-    scale = alt.Scale(type="log") if log else alt.Scale(zero=False)
     detail = {"strokeDash": dash} if roles else {}
     line = base.mark_line(point=True).encode(
-        x=at, y=alt.Y("value:Q", title=y, scale=scale), color=colour, **detail,
+        x=at, y=alt.Y("value:Q", title=y, scale=alt.Scale(zero=False)), color=colour, **detail,
         tooltip=[colour.shorthand, *(["role:N"] if roles else []), "layer:Q", *numbers],
     )  # fmt: skip
     part = {"detail": "role:N"} if roles else {}

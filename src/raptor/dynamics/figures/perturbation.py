@@ -10,7 +10,7 @@ from raptor.core.estimate import LayerEstimates
 from raptor.dynamics.curves.overlay import overlaid_by
 from raptor.dynamics.perturbations.sensitivity import SHOWN
 from raptor.dynamics.result import DynamicsResult, ModelDynamics
-from raptor.render.charts import SEQUENTIAL, Figure, Row, chart_of
+from raptor.render.charts import SEQUENTIAL, Figure, Row, chart_of, log_ticks
 from raptor.render.layer_charts import DIFFERENCE, OF_GROUP, curves, of_groups
 from raptor.render.registry import figure
 
@@ -57,8 +57,9 @@ def _angles(rows: list[Row], group: str, everything: list[Row]) -> alt.LayerChar
     """Return the panel of a token group, with the scales of all panels."""
     angles = [row[key] for row in everything for key in ("angle", "passive") if (row[key] or 0) > 0]
     layers = [row["pushed at"] for row in everything]
-    domain = [min(angles) / 1.2, max(angles) * 1.2] if angles else alt.Undefined
-    title, scale = "angle (radians)", alt.Scale(type="log", domain=domain, nice=False)
+    domain = [min(angles) / 1.2, max(angles) * 1.2] if angles else []
+    scale = alt.Scale(type="log", domain=domain or alt.Undefined, nice=False)
+    angle = {"title": "angle (radians)", "scale": scale, "axis": alt.Axis(values=log_ticks(domain))}
     numbers = [alt.Tooltip(f"{column}:Q", format=".4f") for column in ("angle", "passive")]
     colours = alt.Scale(scheme=SEQUENTIAL, domain=[min(layers, default=0), max(layers, default=1)])
     lines = chart_of(rows).encode(
@@ -67,8 +68,8 @@ def _angles(rows: list[Row], group: str, everything: list[Row]) -> alt.LayerChar
         detail="pushed at:O",
         tooltip=["pushed at:Q", "layer:Q", *numbers],
     )
-    drawn = lines.mark_line().encode(y=alt.Y("angle:Q", title=title, scale=scale))
-    carried = lines.mark_line(strokeDash=[3, 3], strokeWidth=1).encode(y=alt.Y("passive:Q", title=title, scale=scale))
+    drawn = lines.mark_line().encode(y=alt.Y("angle:Q", **angle))
+    carried = lines.mark_line(strokeDash=[3, 3], strokeWidth=1).encode(y=alt.Y("passive:Q", **angle))
     return (carried + drawn).properties(width=PANEL, height=PANEL, title=group)
 
 

@@ -8,7 +8,7 @@ import altair as alt
 
 from raptor.dynamics.curves.overlay import surrogates_of
 from raptor.dynamics.result import DynamicsResult, ModelDynamics
-from raptor.render.charts import Figure, Row, chart_of
+from raptor.render.charts import Figure, Row, chart_of, log_ticks
 from raptor.render.layer_charts import DASHES, SURROGATE, TEACHER, followed, following, of_groups
 from raptor.render.registry import figure
 
@@ -74,12 +74,13 @@ def _plane(rows: list[Row], colour: alt.Color) -> alt.LayerChart:
 
 def _decay(rows: list[Row], colour: alt.Color) -> alt.Chart:
     above = [row for row in rows if row["share"] > 1e-8]  # below is rounding
+    shares = alt.Axis(values=log_ticks(row["share"] for row in above))
     return (
         following(chart_of(above), above)
         .mark_line(point=True)
         .encode(
             x=alt.X("mode:Q", title="mode", axis=alt.Axis(tickMinStep=1, format="d")),
-            y=alt.Y("share:Q", title="singular value / largest", scale=alt.Scale(type="log")),
+            y=alt.Y("share:Q", title="singular value / largest", scale=alt.Scale(type="log", nice=False), axis=shares),
             color=colour,
             strokeDash=alt.StrokeDash(
                 "role:N", legend=None, scale=alt.Scale(domain=list(DASHES), range=list(DASHES.values()))

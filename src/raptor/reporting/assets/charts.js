@@ -91,7 +91,7 @@ function fitted(chart) {
   if (chart.plane) for (const { x, y } of encodings(spec)) if (x && y && y.scale) x.scale = { ...y.scale, domain: y.scale.domain.map((end) => end * chart.ratio) };
   readable(spec);
   delete spec.title; delete spec.model;
-  const wide = chart.kind === "matrix" ? Math.min(width, 680) : Math.min(Math.max(width * 0.55, 250), 400);
+  const wide = chart.square ? Math.min(width, 680) : Math.min(Math.max(width * 0.55, 250), 400);
   spec.params = (spec.params || []).map(({ bind, ...rest }) => ({ ...rest, value: CHOSEN.includes(rest.name) ? chosen(chart, rest) : rest.value }));
   return { ...spec, width, height: Math.round(wide + (bottom ? 50 : 0)), autosize: { type: "fit", contains: "padding" }, padding: 4 };
 }
@@ -146,7 +146,7 @@ function build(figure) {
     const heading = typeof panel.title === "object" && panel.title ? panel.title.text : panel.title;
     const canvas = element("div", { class: "canvas" }), spot = element("div", { class: "chart" }, canvas);
     box.append(element("div", { class: "panel" }, ...(entry.panels.length > 1 && heading ? [element("p", { class: "panel-title" }, heading)] : []), spot));
-    const chart = { figure, panel, canvas, place: spot, model: panel.model || entry.model, kind: kindOf(panel), plane: encodings(panel).some(({ x }) => x && x.field === "real"), ratio: 1, rows: rowsOf(panel), view: null, label: heading && entry.panels.length > 1 ? `${title}: ${heading}` : title };
+    const chart = { figure, panel, canvas, place: spot, model: panel.model || entry.model, kind: kindOf(panel), square: encodings(panel).some(({ x }) => x && ["left", "column"].includes(x.field)), plane: encodings(panel).some(({ x }) => x && x.field === "real"), ratio: 1, rows: rowsOf(panel), view: null, label: heading && entry.panels.length > 1 ? `${title}: ${heading}` : title };
     charts.push(chart);
     attend(chart);
   }

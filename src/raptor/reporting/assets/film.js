@@ -87,7 +87,7 @@ class DepthFilm {
       element("div", { class: "thumbs" }, ...this.thumbs),
       element("div", { class: "film-controls" }, press("Back", () => step(-1), { "aria-label": "Back one layer" }), this.play, press("Next", () => step(1), { "aria-label": "Next layer" }), this.slider, this.label),
       element("div", { class: "film-controls" }, element("label", {}, smooth, " smooth"), element("label", {}, "tokens over the image ", opacity)),
-      element("div", { class: "reels" }, ...rows), element("div", { class: "reels" }, ...maps), this.said, element("p", { class: "buttons" }, ...this.saves));
+      element("div", { class: "reels" }, ...rows), element("div", { class: "reels" }, ...maps), this.said, element("p", { class: "buttons" }, ...this.saves.flatMap((one) => [one, " "])));
   }
   toggle() {
     if (this.running) { clearInterval(this.running); this.running = null; }
