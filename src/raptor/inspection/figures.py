@@ -40,14 +40,7 @@ def draw_outliers(found: OutlierTokens, name: str) -> Figure:
     """Draw the grid of patches, and shares and norms by layer."""
     shares = {"share of the variance": found.share_of_variance, "share of the patches": found.share_of_tokens}
     norms = {"largest norm": found.largest_norm, "median norm": found.median_norm}
-    held, lengths = (
-        [
-            {"of": of, "layer": layer, "value": value}
-            for of, by_layer in one.items()
-            for layer, value in enumerate(by_layer)
-        ]
-        for one in (shares, norms)
-    )
+    held, lengths = _rows(shares), _rows(norms)
     where = [
         {"row": row, "column": column, "share": share}
         for row, shares_of_row in enumerate(found.where)
@@ -62,6 +55,14 @@ def draw_outliers(found: OutlierTokens, name: str) -> Figure:
     )  # fmt: skip
     title = alt.Title(f"Outlier tokens: {name}", subtitle=f"n = {found.n} images")
     return Figure(alt.hconcat(*panels).properties(title=title), [*where, *held, *lengths])
+
+
+def _rows(measures: dict[str, list[float]]) -> list[Row]:
+    return [
+        {"of": of, "layer": layer, "value": value}
+        for of, values in measures.items()
+        for layer, value in enumerate(values)
+    ]
 
 
 def _grid(rows: list[Row]) -> alt.Chart:
