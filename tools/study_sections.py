@@ -21,7 +21,7 @@ Rows = list[dict[str, Any]]
 NOT_YET = "not measured yet"
 
 # For each study: the question, the column of groups, and the columns of measures.
-CONDITION = ("top1", "excess", "skill", "null_skill", "recovered", "r2", "within")
+CONDITION = ("top1", "excess", "skill", "null_skill", "error_ratio", "recovered", "r2", "within")
 SECTIONS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "controls": ("Can the outcome be trusted?", "condition", CONDITION),
     "stochastic-depth": ("Does stochastic depth make depth more recurrent?", "condition", CONDITION),

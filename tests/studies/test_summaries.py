@@ -58,9 +58,10 @@ def test_the_outcome_is_the_skill_beyond_a_random_network(study, one, other, exc
 
 
 def test_controls_are_counted_seed_by_seed():
-    results = two_conditions("tied", "random", (0.1, 0.0), (0.0, 0.01, -0.08))
+    results = two_conditions("tied", "random", (0.3, 0.0), (0.0, 0.01, -0.08))  # errors of 0.2, 0.19 and 0.28 of 0.5
     evidence = claim_of("controls", results).evidence
     assert "tied: excess" in evidence
+    assert "a random network's 0.45 [" in evidence
     assert "in 2 of 3 seeds; standard" in evidence
     assert evidence.endswith("in 0 of 3 seeds")
 

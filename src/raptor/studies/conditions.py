@@ -54,6 +54,9 @@ class ConditionRow:
     skill, null_skill
         Skill at the last layer over holding layer 0 constant: of the student, and of a student of a random network
         with the teacher's norms.
+    error_ratio
+        Squared error of the student, relative to its own scale, divided by that of the random network's student: below
+        1 if tied blocks do better on the teacher. Unlike the excess, it has no ceiling where both skills are near 1.
     r2, r2_cls, r2_patch
         R2 at the last layer.
     within, between, verdict, phases, similarity
@@ -72,6 +75,7 @@ class ConditionRow:
     excess: float
     skill: float
     null_skill: float
+    error_ratio: float
     r2: float
     r2_cls: float
     r2_patch: float
@@ -188,6 +192,7 @@ def _row(
         excess=skill - null_skill,
         skill=skill,
         null_skill=null_skill,
+        error_ratio=(1 - skill) / (1 - null_skill),
         r2=student.last("r2"),
         r2_cls=student.last("r2", "cls"),
         r2_patch=student.last("r2", "patch"),
@@ -235,7 +240,7 @@ def draw_conditions(rows: list[ConditionRow], title: str) -> Figure:
     from raptor.studies.panels import R2, cells, matrices, strips
 
     firsts = [row for row in rows if row.seed == rows[0].seed]
-    columns = {"excess": "excess of skill", "skill": "skill", "null_skill": "skill, random network",
+    columns = {"excess": "excess of skill", "skill": "skill", "error_ratio": "error ratio",
                "r2": R2, "recovered": "accuracy recovered", "within": "cosine within phases"}  # fmt: skip
     table = cells(rows)
     chart = alt.vconcat(matrices(firsts, [row.condition for row in firsts]), strips(table, "condition", columns))
