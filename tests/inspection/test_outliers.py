@@ -101,7 +101,7 @@ def test_the_figure_shows_where_they_are_and_what_they_hold_at_each_layer():
     drawn = draw_outliers(found, "toy")
     shown = {
         of: [row["value"] for row in drawn.rows if row.get("of") == of]
-        for of in ("share of the variance", "share of the patches", "largest norm", "median norm")
+        for of in ("of the variance", "of the patches", "largest norm", "median norm")
     }
     assert list(shown.values()) == [
         found.share_of_variance,

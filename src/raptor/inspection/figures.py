@@ -38,7 +38,7 @@ def outliers(result: InspectResult, name: str) -> Figure | None:
 
 def draw_outliers(found: OutlierTokens, name: str) -> Figure:
     """Draw the grid of patches, and shares and norms by layer."""
-    shares = {"share of the variance": found.share_of_variance, "share of the patches": found.share_of_tokens}
+    shares = {"of the variance": found.share_of_variance, "of the patches": found.share_of_tokens}
     norms = {"largest norm": found.largest_norm, "median norm": found.median_norm}
     held, lengths = _rows(shares), _rows(norms)
     where = [
