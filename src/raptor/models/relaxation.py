@@ -121,7 +121,8 @@ class RelaxedBlock(nn.Module):
     ) -> Float[Tensor, "batch tokens width"]:
         """Return the states at the target layer from those at the layer before."""
         # The nearest layer of the block, where the depth is elastic and the target lies between layers.
-        layer = min(range(len(self.layers)), key=lambda number: abs(self.layers[number] - target))
+        away = [abs(layer - target) for layer in self.layers]
+        layer = away.index(min(away))  # in a form that compiles: a key function would break the graph
         corrected = {
             name: correction(self.block.get_parameter(name), layer)
             for name, correction in zip(self.names, self.corrections, strict=True)
