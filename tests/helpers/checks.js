@@ -4,7 +4,7 @@ const checks = {
   // Text that leaves the window, its own box or its figure.
   clipped: () => [...document.querySelectorAll('h1,h2,h3,h4,p,li,button,label,legend,summary,td,th,svg text')].filter((one) => {
   const box = one.getBoundingClientRect();
-  if (!box.width || !one.textContent.trim() || one.closest('.skip, .scroll, .choices, .vg-tooltip, .strip')) return false;
+  if (!box.width || !one.textContent.trim() || one.closest('.skip, .scroll, .vg-tooltip, .strip')) return false;
   if (one.closest('svg')) { const outer = one.closest('svg').getBoundingClientRect();
     return box.left < outer.left - 2 || box.right > outer.right + 2 || box.top < outer.top - 2 || box.bottom > outer.bottom + 2; }
   return box.left < -1 || box.right > innerWidth + 1 || one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).display !== 'inline';

@@ -13,7 +13,10 @@ from raptor.render.charts import DOUBLE, SINGLE, SPEC, log_ticks, pictures
 
 def test_a_logarithmic_axis_has_labels_at_powers_of_ten_and_between_them():
     assert log_ticks([0.03, 0.4]) == [0.05, 0.1, 0.2]
+    assert log_ticks([0.045, 0.0485]) == [0.045, 0.046, 0.047, 0.048]
+    assert log_ticks([0.4, 0.95]) == [0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
     assert log_ticks([0.05, -1, 0, 1.0]) == [0.05, 0.1, 0.2, 0.5, 1.0]
+    assert log_ticks([0.005, 2]) == [0.01, 0.1, 1.0]
     assert log_ticks([2e-7, 0.5]) == [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1]
     assert log_ticks([0.0]) == []
 

@@ -66,7 +66,7 @@ def _lines(rows: list[Row], names: list[str], colours: list[str], legend: str, m
     band = base.mark_area(opacity=0.2, clip=True).encode(
         x=x, y=alt.Y("low:Q", title=measure), y2="high:Q", color=colour
     )
-    line = base.mark_line(point=True, clip=True).encode(
+    line = base.mark_line(point=True).encode(
         x=x, y=y, color=colour, tooltip=["name:N", "layer:Q", *numbers],
         strokeDash=alt.condition(
             f"datum.name == '{IDENTITY}' || datum.name == '{SHUFFLED}'", alt.value([4, 4]), alt.value([1, 0])

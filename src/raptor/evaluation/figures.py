@@ -43,11 +43,12 @@ def fidelity(result: FidelityResult, name: str) -> Figure | None:
 
 @figure_of_runs(
     "surrogates-fidelity", "surrogate",
-    "R2: share of the variance of the teacher's tokens over images that a surrogate reproduces. Skill: 1 - error / "
-    "error of a model that leaves the embedding unchanged. 1 is perfect in all three. Dashed grey, beside R2: that "
-    "of tokens that stay as the teacher's are at the start of the phase. Robust R2 stands in place of R2 where a few "
-    "outlier tokens hold most of the variance. Values below -0.2 are drawn at -0.2.",
-    order=10, title="How close are the surrogates to the teacher, layer by layer?", multiples=True,
+    "First: R2, the share of the variance of the teacher's tokens over images that a surrogate reproduces, or robust "
+    "R2, where a few outlier tokens hold most of the variance. Dashed grey, beside R2: tokens that stay as the "
+    "teacher's are at the start of the phase. Values below -0.2 are drawn at -0.2. Second: skill, 1 - error / error of "
+    "a model that leaves the embedding unchanged. Third: cosine between tokens. 1 is perfect in all three.",
+    order=10, title="How close are the surrogates to the teacher, layer by layer?",
+    beside="How close are the surrogates to the teachers, layer by layer?",
 )  # fmt: skip
 def surrogates_fidelity(records: Records) -> Figure | None:
     """Draw R2, skill and cosine of all surrogates by layer, one panel each."""
@@ -92,7 +93,7 @@ def _lines(rows: list[Row], title: str, colours: alt.Scale) -> alt.LayerChart:
     numbers = [alt.Tooltip(f"{name}:Q", format=".4f") for name in ("value", "low", "high")]
     dash = alt.condition(f"datum.surrogate == '{IDENTITY}'", alt.value([4, 4]), alt.value([1, 0]))
     band = base.mark_area(opacity=0.18, clip=True).encode(x=x, y=alt.Y("low:Q", title=title), y2="high:Q", color=colour)
-    line = base.mark_line(point=True, clip=True).encode(
+    line = base.mark_line(point=True).encode(
         x=x, y=y, color=colour, strokeDash=dash, tooltip=["surrogate:N", "layer:Q", *numbers]
     )
     return alt.layer(band, line).properties(width=WIDTH, height=HEIGHT)
@@ -100,8 +101,8 @@ def _lines(rows: list[Row], title: str, colours: alt.Scale) -> alt.LayerChart:
 
 @figure_of_runs(
     "surrogates-cost", "surrogate",
-    "Left and middle: top-1 accuracy by the number of parameters in blocks and by measured run time, both relative to "
-    "the teacher. Right: skill at the last layer by the number of parameters. Control networks have no recurrence, and "
+    "First and second: top-1 accuracy by the number of parameters in blocks and by measured run time, both relative to "
+    "the teacher. Third: skill at the last layer by the number of parameters. Control networks have no recurrence, and "
     "their surrogates have a short training: compare them with the surrogate that was trained as long. Bars: 95% "
     "intervals over images.",
     order=20, title="What does a surrogate cost, and what does it lose?",
@@ -158,7 +159,7 @@ def _points(record: Record[FidelityResult]) -> list[Row]:
         own = null == TEACHER
         kind = "surrogate, trained as long as those of control networks" if own else "surrogate of a control network"
         nulls.append(_point(kind, kind if own else f"{kind}: {null}", "skill", one.skill.at("all", -1), share))
-    return nulls + rows  # the surrogate is drawn over them
+    return rows + nulls  # crosses over dots: both can be seen
 
 
 def _linear(record: Record[FidelityResult], width: int) -> list[Row]:
@@ -191,13 +192,13 @@ def _untied(record: Record[Any]) -> list[Row]:
 def _scatter(rows: list[Row], x: str, axes: tuple[str, str], seen: Sequence[str]) -> alt.LayerChart:
     kinds = [kind for kind in KINDS if kind in seen]
     base = chart_of(rows).encode(
-        x=alt.X(f"{x}:Q", title=axes[0], scale=alt.Scale(domainMin=0)),
+        x=alt.X(f"{x}:Q", title=axes[0], scale=alt.Scale(domainMin=0, nice=False, padding=12)),
         color=alt.Color(
             "kind:N", title="point", scale=alt.Scale(domain=kinds, range=[KINDS[kind][0] for kind in kinds])
         ),
     )
     low = min(0.0, *(row["value"] for row in rows))
-    y = alt.Y("value:Q", title=axes[1], scale=alt.Scale(domain=[max(low, -0.2), 1.0], clamp=True))
+    y = alt.Y("value:Q", title=axes[1], scale=alt.Scale(domain=[max(low, -0.2), 1.0], clamp=True, padding=12))
     shape = alt.Shape("kind:N", legend=None, scale=alt.Scale(domain=kinds, range=[KINDS[kind][1] for kind in kinds]))
     numbers = [alt.Tooltip(f"{name}:Q", format=".3f") for name in (x, "value", "low", "high")]
     marks = base.mark_point(filled=True, size=110, opacity=0.9).encode(y=y, shape=shape, tooltip=["name:N", *numbers])

@@ -24,9 +24,9 @@ def norms(result: InspectResult, name: str) -> Figure | None:
     "inspect",
     "outliers",
     "depth",
-    "Patches with massive activations: their norm is more than 5 times the median of their layer. Left: share of "
-    "images in which each patch is one, at the layer at which they hold most of the variance. Middle: their share of "
-    "all patches and of the variance. Right: norms of patches, on a logarithmic axis.",
+    "Patches with massive activations: their norm is more than 5 times the median of their layer. First: share of "
+    "images in which each patch is one, at the layer at which they hold most of the variance. Second: their share of "
+    "all patches and of the variance. Third: norms of patches, on a logarithmic axis.",
     order=91,
     title="Where are the outlier tokens, and from which layer on?",
     wide=True,

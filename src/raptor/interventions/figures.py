@@ -13,6 +13,7 @@ from raptor.render.registry import figure
 PANEL, MATRIX = 150, 240  # pixels
 WHERE = {"intra": "within a phase", "inter": "across phases"}
 COLOURS = ["#0072B2", "#D55E00"]
+AXES = {"replace": ("replaced by layer", "layer"), "interchange": ("layer", "other layer")}  # of a matrix
 PANELS = {"replace": "replace a layer (row) by another (column)", "interchange": "interchange two layers"}
 
 
@@ -44,9 +45,10 @@ def interventions(result: InterveneResult, name: str) -> Figure:
 @figure(
     "intervene", "causal-matrix", "interventions",
     "Change of the output: KL divergence of the predictions or, for models without a classifier, 1 - cosine of the "
-    "last layer. Left: a layer (row) is replaced by another (column). Middle: two layers change places. Right: a "
+    "last layer. First: a layer (row) is replaced by another (column). Second: two layers change places. Third: a "
     "layer is skipped. Lines: phase boundaries. Darker is less harm.",
-    wide=True, order=40, title="Changing one layer: which layers can stand in for which?", multiples=True,
+    wide=True, order=40, title="Changing one layer: which layers can stand in for which?",
+    beside="Which layers can stand in for which?",
 )  # fmt: skip
 def causal_matrix(result: InterveneResult, name: str) -> Figure | None:
     """Draw the matrices of single layers: KL of predictions where there is a classifier, else 1 - cosine."""
@@ -66,7 +68,9 @@ def causal_matrix(result: InterveneResult, name: str) -> Figure | None:
         own = cells(np.array(table), 1, experiment=kind)
         rows += own
         lines = cuts({result.phases.k: result.phases}, depth)
-        panels.append(alt.layer(heat(own, 1, depth, MATRIX, colour), *lines).properties(title=PANELS[kind]))
+        panels.append(
+            alt.layer(heat(own, 1, depth, MATRIX, colour, *AXES[kind]), *lines).properties(title=PANELS[kind])
+        )
     skipped: list[Row] = [
         {"row": layer + 1, "column": layer + 1, "value": value, "experiment": "skip"}
         for layer, value in enumerate(harm.skip)
@@ -74,7 +78,8 @@ def causal_matrix(result: InterveneResult, name: str) -> Figure | None:
     ticks = alt.Axis(tickMinStep=1, format="d")
     bars = chart_of(skipped).transform_calculate(depth="datum.row").mark_bar(size=10).encode(
         x=alt.X("depth:Q", title="layer", axis=ticks, scale=alt.Scale(domain=[0.5, depth + 0.5])),
-        y=alt.Y("value:Q", title=label), color=colour, tooltip=["row:Q", alt.Tooltip("value:Q", format=".3f")],
+        y=alt.Y("value:Q", title=label), color=alt.value(COLOURS[0]),
+        tooltip=["row:Q", alt.Tooltip("value:Q", format=".3f")],
     )  # fmt: skip
     panels.append(bars.properties(width=MATRIX, height=MATRIX, title="skip a layer"))
     title = alt.Title(f"One layer changed: {name}", subtitle=f"n = {result.matrix.n} images")
@@ -89,7 +94,7 @@ def _panel(rows: list[Row], experiment: str, result: InterveneResult) -> alt.Lay
     )
     y = alt.Y("value:Q", title=result.measure, scale=alt.Scale(domain=[min([0.0, *(row["low"] for row in rows)]), 1.0]))
     numbers = [alt.Tooltip(f"{field}:Q", format=".4f") for field in ("value", "low", "high", "cosine")]
-    points = base.mark_point(filled=True, size=60).encode(y=y, tooltip=["where:N", "orders:Q", *numbers])
-    bars = base.mark_rule().encode(y=alt.Y("low:Q", title=result.measure), y2="high:Q")
+    points = base.mark_point(filled=True, size=60, opacity=1).encode(y=y, tooltip=["where:N", "orders:Q", *numbers])
+    bars = base.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q", title=result.measure), y2="high:Q")
     line = chart_of([{"value": result.untouched.score.value}]).mark_rule(strokeDash=[4, 3], color="#777777")
     return (line.encode(y="value:Q") + bars + points).properties(width=PANEL, height=PANEL + 40, title=experiment)

@@ -179,7 +179,7 @@ def interchangeable(record: Record[Any]) -> Rung | None:
     if found is None or result.function is None:
         return None
     short = {
-        True: f"the layers of each phase of {found.phases} are interchangeable",
+        True: f"the layers of each phase by function ({found.phases}) are interchangeable",
         False: "the layers of a phase are not interchangeable",
         None: "whether the layers of a phase are interchangeable is inconclusive",
     }[found.held]  # fmt: skip

@@ -56,10 +56,10 @@ def chart_of(rows: Iterable[Row]) -> Any:
 
 
 def log_ticks(values: Iterable[float]) -> list[float]:
-    """Return the ticks of a logarithmic axis: 1, 2 and 5 times the powers of ten that lie among some positive values.
+    """Return the ticks of a logarithmic axis: the powers of ten that lie among some positive values.
 
-    Over more than three decades, they are the powers of ten. Left to itself, the renderer hides the label of a power of
-    ten that is next to a tick without one.
+    Where they are fewer than three, there are multiples between them, too. Left to itself, the renderer hides the label
+    of a power of ten that is next to a tick without one.
 
     Parameters
     ----------
@@ -70,10 +70,14 @@ def log_ticks(values: Iterable[float]) -> list[float]:
     if not known:
         return []
     low, high = min(known), max(known)
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    steps = (1, 2, 5) if last - first <= 3 else (1,)
-    ticks = [float(f"{step}e{power}") for power in range(first, last + 1) for step in steps]
-    return [tick for tick in ticks if low <= tick <= high]
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks: list[float] = []
+    for steps in ([10], [10, 20, 50], range(10, 100, 10), range(10, 100)):
+        ticks = [float(f"{step}e{power - 1}") for power in powers for step in steps]
+        ticks = [tick for tick in ticks if low <= tick <= high]
+        if len(ticks) > 2:
+            break
+    return ticks
 
 
 def spec_of(chart: Any) -> Any:

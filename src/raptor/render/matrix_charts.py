@@ -38,8 +38,10 @@ def cuts(partitions: dict[int, Phases], last: int, group: str = "") -> tuple[alt
     return upright.properties(name=f"{CUTS}-x-{group}"), level.properties(name=f"{CUTS}-y-{group}")
 
 
-def heat(rows: list[Row], first: int, last: int, size: int, colour: alt.Color) -> alt.Chart:
-    """Draw a matrix of the layers `first` to `last`, the first one at the top left."""
+def heat(
+    rows: list[Row], first: int, last: int, size: int, colour: alt.Color, across: str = "layer", down: str = "layer"
+) -> alt.Chart:
+    """Draw a matrix of the layers `first` to `last`, the first one at the top left; both axes have a title."""
     ticks = alt.Axis(values=list(range(first, last + 1, max(1, (last - first) // 12))), grid=False, format="d")
     scale = {"domain": [first - 0.5, last + 0.5], "nice": False, "padding": 0}
     return (
@@ -49,9 +51,9 @@ def heat(rows: list[Row], first: int, last: int, size: int, colour: alt.Color) -
         )
         .mark_rect()
         .encode(
-            x=alt.X("left:Q", title="layer", axis=ticks, scale=alt.Scale(**scale)),
+            x=alt.X("left:Q", title=across, axis=ticks, scale=alt.Scale(**scale)),
             x2="right:Q",
-            y=alt.Y("top:Q", title="layer", axis=ticks, scale=alt.Scale(**scale, reverse=True)),
+            y=alt.Y("top:Q", title=down, axis=ticks, scale=alt.Scale(**scale, reverse=True)),
             y2="bottom:Q",
             color=colour,
             tooltip=["row:Q", "column:Q", alt.Tooltip("value:Q", format=".3f")],

@@ -47,8 +47,8 @@ class FigureEntry:
         Heading inside its section, one of `reporting.sections.CHAPTERS`; None to stand before all chapters.
     title
         Heading of the figure on the page; by default that of its chart.
-    multiples
-        Whether a page of several models shows it for all of them side by side.
+    beside
+        Heading of the figure in which a page of several models shows the first panel of each; None for no such figure.
     """
 
     name: str
@@ -62,7 +62,7 @@ class FigureEntry:
     on_page: bool = False
     chapter: str | None = None
     title: str | None = None
-    multiples: bool = False
+    beside: str | None = None
 
 
 @dataclass(frozen=True)
@@ -148,13 +148,13 @@ def figure(
     on_page: bool = False,
     chapter: str | None = None,
     title: str | None = None,
-    multiples: bool = False,
+    beside: str | None = None,
 ) -> Callable[[Function], Function]:
     """Register a function as a figure of a verb; see `FigureEntry`."""
 
     def register(draw: Function) -> Function:
         FIGURES[verb, name] = FigureEntry(
-            name, verb, draw, section, caption, paper, wide, order, on_page, chapter, title, multiples
+            name, verb, draw, section, caption, paper, wide, order, on_page, chapter, title, beside
         )
         return draw
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
 from jinja2 import Environment
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from raptor import __version__
 from raptor.render.charts import GROUP_COLOURS, PALETTE
@@ -41,7 +42,9 @@ def render(subjects: Sequence[Subject], beside: Path | None = None) -> str:
     films = sum(len(subject.of("film")) for subject in subjects)
     shown = [SubjectPage(subject, f"m{index}", data, films).shown() for index, subject in enumerate(subjects)]
     several = len(subjects) > 1
-    template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(_asset("page.html.jinja"))
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["code"] = with_code
+    template = environment.from_string(_asset("page.html.jinja"))
     return template.render(
         title=", ".join(subject.short for subject in subjects) or "nothing was found",
         subjects=shown,
@@ -54,6 +57,11 @@ def render(subjects: Sequence[Subject], beside: Path | None = None) -> str:
         # Inside a script element nothing may look like its end.
         data=Markup(json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")),
     )
+
+
+def with_code(text: str) -> Markup:
+    """Return a text with what stands between backticks as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 def _asset(name: str) -> str:

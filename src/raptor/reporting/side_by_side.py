@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -53,7 +54,7 @@ def small_multiples(shown: Sequence[dict[str, Any]], data: Json) -> list[PageFig
         What the page's script reads.
     """
     figures = []
-    entries = [entry for entry in [*FIGURES.values(), *TOGETHER.values()] if entry.multiples]
+    entries = [entry for entry in [*FIGURES.values(), *TOGETHER.values()] if entry.beside]
     for order, entry in enumerate(entries):
         found: dict[str, str] = {}  # by model, its first figure of this name
         for identity, figure in data["figures"].items():
@@ -69,9 +70,24 @@ def small_multiples(shown: Sequence[dict[str, Any]], data: Json) -> list[PageFig
         identity = f"beside-{entry.name}"
         csv = "".join(data["figures"][own]["csv"] for own in found.values())
         data["figures"][identity] = {"panels": made, "csv": csv, "name": entry.name, "model": next(iter(found))}
-        about = entry.caption.partition(". ")[0].removeprefix("Left: ")
-        caption = f"One panel per model, at the same share of depth. {about[0].upper()}{about[1:]}."
-        figures.append(
-            PageFigure(identity, identity, entry.title or entry.name, caption, entry.paper, True, (order, 0))
-        )
+        caption = f"One panel per model; the line is the layer chosen above. {_of_first_panel(entry.caption)}"
+        if len({_colours(panel) for panel in made}) > 1:
+            caption += " Each panel has a scale of colours of its own."
+        figures.append(PageFigure(identity, identity, str(entry.beside), caption, entry.paper, True, (order, 0)))
     return figures
+
+
+def _of_first_panel(caption: str) -> str:
+    """Return what a caption says of the whole figure and of its first panel."""
+    whole, _, first = caption.partition(" Second: ")[0].partition("First: ")
+    return f"{whole}{first[:1].upper()}{first[1:]}"
+
+
+def _colours(panel: Any) -> str:
+    """Return the scale of colours of the numbers of a panel, as text."""
+    scales = [
+        encoded.get("scale")
+        for unit in [panel, *panel.get("layer", ())]
+        if (encoded := unit.get("encoding", {}).get("color", {})).get("type") == "quantitative"
+    ]
+    return json.dumps(scales, sort_keys=True)

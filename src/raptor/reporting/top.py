@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from markupsafe import Markup
 
@@ -14,6 +15,7 @@ from raptor.render.tiles import TILES, Tile
 from raptor.reporting.collect import SavedRun, Subject, command_of
 
 ORDER = ("phases", "recovered", "trajectory", "parameters", "runtime")
+MEASURED = {"probe": "probes", "intervene": "interventions"}  # of verbs: what their number of images is of
 
 
 @dataclass(frozen=True)
@@ -66,21 +68,27 @@ def measured_on(subject: Subject) -> Markup:
         layers, data = run.result.get("layers"), run.result.get("data")
         if isinstance(layers, int) and layers and isinstance(data, str) and data:
             shown = Number(layers, "", "layers").html(run.name)
-            parts.append(Markup("{} layers; data: {}").format(shown, Number(data, "", "data").html(run.name)))
+            name = Path(data).name if Path(data).is_absolute() else data
+            parts.append(
+                Markup("{} layers; data: {}").format(shown, Number(data, "", "data", shown=name).html(run.name))
+            )
             break
     counts: dict[int, list[SavedRun]] = {}
     for run in subject.runs:
         if isinstance(n := run.result.get("images"), int) and n:
             counts.setdefault(n, []).append(run)
-    # The number that most runs share stands alone; those of the others name their verbs.
-    said: list[Markup] = []
+    # The number that most runs share comes first; those of the others name what they are of.
+    first, others = Markup(""), []
     for runs in sorted(counts.values(), key=len, reverse=True):
-        verbs = ", ".join(dict.fromkeys(run.verb for run in runs))
         shown = Number(runs[0].result["images"], ",", "images").html(runs[0].name)
-        said.append(Markup("{}: {}").format(verbs, shown) if said else Markup("{} images").format(shown))
-    if said:
-        parts.append(Markup("; ").join(said))
-    return Markup(". ").join(parts)
+        kinds = ", ".join(dict.fromkeys(MEASURED.get(run.verb, run.verb) for run in runs))
+        if first:
+            others.append(Markup("{}: {}").format(kinds, shown))
+        else:
+            first = Markup("{} images").format(shown)
+    if first:
+        parts.append(Markup("{} ({})").format(first, Markup("; ").join(others)) if others else first)
+    return Markup("; ").join(parts)
 
 
 def citation(subject: Subject, tiles: Sequence[ShownTile]) -> str:

@@ -10,7 +10,7 @@ from raptor.core.estimate import LayerEstimates
 from raptor.dynamics.curves.overlay import overlaid_by
 from raptor.dynamics.perturbations.sensitivity import SHOWN
 from raptor.dynamics.result import DynamicsResult, ModelDynamics
-from raptor.render.charts import SEQUENTIAL, Figure, Row, chart_of, log_ticks
+from raptor.render.charts import GROUP_COLOURS, SEQUENTIAL, Figure, Row, chart_of, log_ticks
 from raptor.render.layer_charts import DIFFERENCE, OF_GROUP, curves, of_groups
 from raptor.render.registry import figure
 
@@ -49,7 +49,7 @@ def correction(result: DynamicsResult, name: str) -> Figure | None:
     shown = set(applied.layers[:: max(1, math.ceil(len(applied.layers) / MOST_LINES))])
     lines = [row for row in rows if row["epsilon"] == SHOWN and row["pushed at"] in shown]
     panels = [_angles([row for row in lines if row["group"] == group], group, lines) for group in applied.by_group]
-    title = alt.Title(f"Return after a perturbation: {name}", subtitle=_about(result))
+    title = alt.Title(f"Return after a perturbation: {name}", subtitle=f"{_about(result)}, seed {result.seed}")
     return Figure(alt.hconcat(*panels).properties(title=title), rows)
 
 
@@ -110,7 +110,8 @@ def sensitivity(result: DynamicsResult, name: str) -> Figure:
         .mark_line(strokeDash=[2, 3])
         .encode(x="depth:Q", y=alt.Y("passive:Q", title=y), color=of_groups(list(result.correction.by_group)))
     )
-    title = alt.Title(f"Sensitivity: {name}", subtitle=_about(result))
+    about = f"{_about(result)}; bands: 95% intervals over images, seed {result.seed}"
+    title = alt.Title(f"Sensitivity: {name}", subtitle=about)
     return Figure(alt.layer(chart, carried).properties(title=title), rows)
 
 
@@ -154,11 +155,12 @@ def mixing(result: DynamicsResult, name: str) -> Figure | None:
         x=alt.X("layer:Q", title="layer at which two images are mixed", axis=alt.Axis(tickMinStep=1, format="d"))
     )
     title = f"slope at w = 1/2 ({found.group})"
-    line = base.mark_line(point=True).encode(
+    colour = GROUP_COLOURS.get(found.group, GROUP_COLOURS["cls"])
+    line = base.mark_line(point=alt.OverlayMarkDef(color=colour), color=colour).encode(
         y=alt.Y("slope:Q", title=title),
         tooltip=["layer:Q", *(alt.Tooltip(f"{column}:Q", format=".3f") for column in ("slope", "low", "high"))],
     )
-    band = base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title=title), y2="high:Q")
+    band = base.mark_area(opacity=0.2, color=colour).encode(y=alt.Y("low:Q", title=title), y2="high:Q")
     level = chart_of([{"slope": rows[-1]["slope"]}]).mark_rule(strokeDash=[4, 3], color="#777777")
     about = alt.Title(
         f"Mixtures of two images: {name}",
@@ -171,7 +173,4 @@ def mixing(result: DynamicsResult, name: str) -> Figure | None:
 def _about(result: DynamicsResult) -> str:
     applied = result.sensitivity
     draws = f"{applied.draws} draw{'s' * (applied.draws > 1)} each"
-    return (
-        f"perturbations of {SHOWN} of the norm, {draws}; n = {applied.images} images; bands: 95% intervals over "
-        f"images, seed {result.seed}"
-    )
+    return f"perturbations of {SHOWN} of the norm, {draws}; n = {applied.images} images"

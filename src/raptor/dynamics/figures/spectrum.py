@@ -20,8 +20,8 @@ PANEL = 260  # pixels
     "dmd",
     "dynamics",
     "Dynamic mode decomposition (DMD): for each group of tokens, one linear map predicts the mean token of each "
-    "layer from that of the layer before. Left: its eigenvalues; modes inside the unit circle decay with depth, "
-    "modes on it persist; circles are the model, diamonds the surrogate. Right: singular values of the tokens that it "
+    "layer from that of the layer before. First: its eigenvalues; modes inside the unit circle decay with depth, "
+    "modes on it persist; circles are the model, diamonds the surrogate. Second: singular values of the tokens that it "
     "is fitted to.",
     "appendix D",
     wide=True,

@@ -20,7 +20,8 @@ CLASSES = 5  # as in the paper
     "dynamics",
     "trajectories",
     "dynamics",
-    "Path of each class from layer 0 to the last: mean token directions, projected onto two principal components.",
+    "Path of each class from layer 0 to the last: mean token directions, projected onto two principal components. "
+    "Thin lines: single images.",
     "Figure 6, left",
     wide=True,
     order=20,
@@ -43,7 +44,7 @@ def trajectories(result: DynamicsResult, name: str) -> Figure:
         ]
         rows += means + single
         share = " and ".join(f"{part:.0%}" for part in paths.explained[:2])
-        faint = _lines(single, scale).mark_line(opacity=0.25, strokeWidth=1).encode(detail="path:N")
+        faint = _lines(single, scale).mark_line(opacity=0.4, strokeWidth=1).encode(detail="path:N")
         bold = _lines(means, scale).mark_line(strokeWidth=2.5)
         dots = _lines(means, scale).mark_circle().encode(
             size=alt.Size("layer:Q", legend=None, scale=alt.Scale(range=[8, 90])), tooltip=["class:N", "layer:Q"]
@@ -86,7 +87,7 @@ def _lines(rows: list[Row], scale: alt.Scale) -> alt.Chart:
     wide=True,
     chapter="converge",
     title="Where do directions converge?",
-    multiples=True,
+    beside="Where do directions converge?",
 )
 def convergence(result: DynamicsResult, name: str) -> Figure:
     """Draw gamma by layer, with the phase boundaries."""

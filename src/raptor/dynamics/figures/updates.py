@@ -26,7 +26,7 @@ RANKS = ("stable_rank", "centred_stable_rank", "entropy_rank")
     wide=True,
     chapter="reorient",
     title="Where do tokens turn?",
-    multiples=True,
+    beside="Where do tokens turn?",
 )
 def speed(result: DynamicsResult, name: str) -> Figure:
     """Draw the mean speed; the table of the figure has its standard deviation too."""
@@ -72,7 +72,7 @@ def ranks(result: DynamicsResult, name: str) -> Figure:
     "coherence",
     "dynamics",
     "Coherence: the cosine between the update of a token and the mean update of its group in the same image. Dotted "
-    "lines: independent random updates.",
+    "lines: independent random updates. A group of one token, such as cls, has none.",
     "Figure 10",
     wide=True,
     chapter="together",

@@ -15,7 +15,8 @@ def surrogate_name(record: Record[Any]) -> str:
     name = str(record.about.get("surrogate", ""))
     if not name:
         return "The surrogate"
-    own = record.out is not None and Path(name).resolve() == (record.out.parent / "distill").resolve()
+    # By the last components alone: the pipeline may have run in another working directory.
+    own = record.out is not None and Path(name).parts[-2:] == (record.out.resolve().parent.name, "distill")
     return OWN if own else f"Surrogate {name}"
 
 

@@ -23,12 +23,12 @@ Partitions = dict[tuple[str, int], tuple[Phases, float]]
 
 @model_figure(
     "depth", "depth",
-    "Left: similarity, the mean cosine between a token at two layers. Phases would appear as bright squares along the "
-    "diagonal, a drift as a bright band that fades away from it. Right: function, the cosine between the update of a "
+    "First: similarity, the mean cosine between a token at two layers. Phases would appear as bright squares along the "
+    "diagonal, a drift as a bright band that fades away from it. Second: function, the cosine between the update of a "
     "layer (row) and the update that the block of another layer (column) makes at the same input; it is 1 for layers "
     "that do the same. Lines: the best partition into k phases by similarity.",
     paper="Figures 1 and 2", wide=True, on_page=True, order=10, title="Are layers alike, and do they do the same?",
-    multiples=True,
+    beside="Are layers alike?",
 )  # fmt: skip
 def depth(result: PhasesResult, name: str) -> Figure:
     """Draw similarity and functional similarity of the layers 1..L, with the same boundaries."""
@@ -48,9 +48,9 @@ def depth(result: PhasesResult, name: str) -> Figure:
 
 @model_figure(
     "phases-by-k", "depth",
-    "Left: score of the best partition, by number of phases k; a higher score alone is not evidence of phases. Middle: "
-    "how often resampled images give each boundary. Right: error of models of the similarity matrix, by number of "
-    "parameters.",
+    "First: score of the best partition, by number of phases k; a higher score alone is not evidence of phases. "
+    "Second: how often resampled images give each boundary. Third: error of models of the similarity matrix, by number "
+    "of parameters; pale: other numbers of phases.",
     wide=True, on_page=True, order=20, title="How many phases, and how sure is that?",
 )  # fmt: skip
 def phases_by_k(result: PhasesResult, name: str) -> Figure:
@@ -142,7 +142,7 @@ def _certainty(result: PhasesResult, partitions: Partitions) -> alt.Chart:
         .encode(
             x=alt.X("depth:Q", title="layer", axis=ticks, scale=alt.Scale(domain=[0.5, result.phases.depth + 0.5])),
             y=alt.Y("frequency:Q", title="share of resamples", scale=alt.Scale(domain=[0, 1])),
-            color=alt.Color("cut:N", title="in the best partition", scale=domain),
+            color=alt.Color("cut:N", title="boundary of the best partition", scale=domain),
             tooltip=["boundary:N", alt.Tooltip("frequency:Q", format=".3f")],
         )
         .properties(width=WIDTH, height=HEIGHT, title=title)
@@ -161,7 +161,7 @@ def _candidates(result: PhasesResult) -> alt.LayerChart:
         {"kind": row["kind"], "name": row["name"], "blocks": k, **row}
         for row, k in zip(candidate_rows(named), numbers, strict=True)
     ]
-    strong = alt.condition("datum.kind != 'blocks' || datum.blocks == k", alt.value(1.0), alt.value(0.3))
+    strong = alt.condition("datum.kind != 'blocks' || datum.blocks == k", alt.value(1.0), alt.value(0.55))
     _, points, bars = candidate_axes(rows, structure)
     title = f"models of similarity; best: {KIND_NAMES.get(result.verdict, result.verdict)}"
     layers = alt.layer(bars.encode(opacity=strong), points.encode(opacity=strong))

@@ -2,6 +2,9 @@
 // Panels of figures. Each is a Vega-Lite view that fills its place, follows the reader's choices and has the ruler.
 const charts = [];
 const SHAPES = { circle: "\u25CF", square: "\u25A0", diamond: "\u25C6", "triangle-up": "\u25B2", cross: "\u271A", "triangle-down": "\u25BC" };
+// Colours that are lighter on a dark page, with their names in the style sheet.
+const THEMED = { "#000000": "--ink", "#0072B2": "--blue", "#D55E00": "--vermilion" };
+const themed = (colour) => (THEMED[colour] ? `var(${THEMED[colour]})` : colour);
 const SMALL = 12;  // pixels of the smallest type
 
 function units(spec) { return [spec, ...(spec.layer || []).flatMap(units)]; }
@@ -45,11 +48,11 @@ function legendOf(encoding) {
 function legendsOf(panels) {
   const found = new Map(), several = new Set(panels.map(({ model }) => model)).size > 1;
   for (const [one, model] of panels.flatMap((panel) => encodings(panel).map((encoding) => [legendOf(encoding), panel.model])))
-    if (one && one.field !== "group") { const key = JSON.stringify([one.names, one.colours]); if (!found.has(key) || one.shapes) found.set(key, several ? { ...one, title: MODELS[model].title, labelled: true } : one); }
+    if (one && one.field !== "group") { const key = JSON.stringify([one.names, one.colours, several ? model : ""]); if (!found.has(key) || one.shapes) found.set(key, several ? { ...one, title: MODELS[model].title, labelled: true } : one); }
   return [...found.values()].map((one) => element("ul", { class: "legend", "aria-label": one.title }, ...((one.labelled || one.names.length < 3) && one.title ? [element("li", { class: "about" }, one.title + ":")] : []), ...one.names.map((name, at) => {
     const colour = one.colours[at % one.colours.length];
     const mark = element("span", { class: "key", "aria-hidden": "true" }, one.shapes ? SHAPES[one.shapes[at]] || "\u25CF" : "\u25CF");
-    mark.style.color = colour === "#000000" ? "var(--ink)" : colour;
+    mark.style.color = themed(colour);
     return element("li", {}, mark, name);
   })));
 }
@@ -63,7 +66,7 @@ function repeats(chart, encoding) {
 // Lines and bars in a scale of colours keep away from the end of the scale that looks like the paper.
 function readable(spec) {
   const marks = units(spec).map(({ mark }) => (mark && mark.type) || mark), own = encodings(spec).filter(({ color }) => color && color.scale && color.scale.scheme === "cividis");
-  if (marks.includes("line")) for (const { color } of own) color.scale = { ...color.scale, scheme: { name: "cividis", extent: dark() ? [0.3, 1] : [0, 0.85] } };
+  if (marks.includes("line")) for (const { color } of own) color.scale = { ...color.scale, scheme: { name: "cividis", extent: dark() ? [0.4, 1] : [0, 0.75] } };
   for (const unit of units(spec)) if ((unit.mark && unit.mark.type) === "bar" || unit.mark === "bar") unit.mark = { ...(unit.mark.type ? unit.mark : { type: "bar" }), stroke: colourOf("--soft"), strokeWidth: 0.8 };
 }
 function ticks(first, last, width) {
@@ -72,12 +75,14 @@ function ticks(first, last, width) {
   return found;
 }
 function fitted(chart) {
-  const text = JSON.stringify(chart.panel), spec = JSON.parse(dark() ? text.replaceAll('"#000000"', '"#ffffff"') : text);
+  const spec = JSON.parse(Object.entries(THEMED).reduce((text, [colour, name]) => text.replaceAll(JSON.stringify(colour), JSON.stringify(colourOf(name))), JSON.stringify(chart.panel)));
   const width = Math.max(200, Math.floor(chart.place.clientWidth)), layers = (MODELS[chart.model] || {}).layers || 0;
   if (spec.layer) spec.layer = spec.layer.filter((part) => !String(part.name || "").startsWith("cuts"));
   for (const encoding of encodings(spec)) if (repeats(chart, encoding)) encoding.color.legend = null;
   const bottom = encodings(spec).some((one) => one.color && one.color.field && !legendOf(one) && one.color.legend !== null);
   for (const encoding of encodings(spec)) {
+    // The title of the panel, above it, is that of its axis.
+    if (encoding.y && chart.heading && encoding.y.title === chart.heading) encoding.y.title = null;
     if (legendOf(encoding)) { encoding.color.legend = null; if (encoding.shape) encoding.shape.legend = null; }
     if (encoding.color && encoding.color.legend && encoding.color.legend.orient) delete encoding.color.legend.orient;
     if (chart.kind === "depth" && encoding.x && layers) {
@@ -146,7 +151,7 @@ function build(figure) {
     const heading = typeof panel.title === "object" && panel.title ? panel.title.text : panel.title;
     const canvas = element("div", { class: "canvas" }), spot = element("div", { class: "chart" }, canvas);
     box.append(element("div", { class: "panel" }, ...(entry.panels.length > 1 && heading ? [element("p", { class: "panel-title" }, heading)] : []), spot));
-    const chart = { figure, panel, canvas, place: spot, model: panel.model || entry.model, kind: kindOf(panel), square: encodings(panel).some(({ x }) => x && ["left", "column"].includes(x.field)), plane: encodings(panel).some(({ x }) => x && x.field === "real"), ratio: 1, rows: rowsOf(panel), view: null, label: heading && entry.panels.length > 1 ? `${title}: ${heading}` : title };
+    const chart = { figure, panel, canvas, place: spot, model: panel.model || entry.model, kind: kindOf(panel), square: encodings(panel).some(({ x }) => x && ["left", "column"].includes(x.field)), heading: entry.panels.length > 1 ? heading : null, plane: encodings(panel).some(({ x }) => x && x.field === "real"), ratio: 1, rows: rowsOf(panel), view: null, label: heading && entry.panels.length > 1 ? `${title}: ${heading}` : title };
     charts.push(chart);
     attend(chart);
   }

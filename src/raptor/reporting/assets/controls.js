@@ -7,7 +7,7 @@ function choices(name, legend, options) {
     input.checked = state[name] === value;
     input.addEventListener("change", () => set({ [name]: value }));
     const label = element("label", { for: input.id });
-    if (colour) { const key = element("span", { class: "key", "aria-hidden": "true" }, "\u25CF"); key.style.color = colour; label.append(key); }
+    if (colour) { const key = element("span", { class: "key", "aria-hidden": "true" }, "\u25CF"); key.style.color = themed(colour); label.append(key); }
     if (dash) label.append(element("span", { class: `stroke ${dash}`, "aria-hidden": "true" }));
     label.append(text);
     box.append(element("span", { class: "option" }, input, label));

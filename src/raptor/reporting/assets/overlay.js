@@ -32,8 +32,8 @@ function phases(chart) {
   let before = 0;
   lengths.forEach((length, index) => {
     const from = Math.max(box.left, at(before + 0.5)), to = Math.min(box.right, at(before + length + 0.5)), fill = phaseColour(index);
-    chart.phases.append(drawn("rect", { x: from, y: box.bottom - 5, width: Math.max(0, to - from), height: 5, fill }));
-    if (down) chart.phases.append(drawn("rect", { x: box.left, y: down(before + 0.5), width: 5, height: Math.max(0, down(before + length + 0.5) - down(before + 0.5)), fill }));
+    chart.phases.append(drawn("rect", { x: from, y: box.bottom, width: Math.max(0, to - from), height: 5, fill }));
+    if (down) chart.phases.append(drawn("rect", { x: box.left - 5, y: down(before + 0.5), width: 5, height: Math.max(0, down(before + length + 0.5) - down(before + 0.5)), fill }));
     before += length;
     if (index === lengths.length - 1) return;
     for (const name of ["halo", "cut"]) {
