@@ -112,10 +112,11 @@ def _finding(claim: dict[str, Any]) -> str:
     if not measured(claim):
         return f'The claim "{text}" is {NOT_YET}; the table has what there is.'
     verdict = HELD[claim["held"]] if claim["held"] is not None else f"is {HELD[None]}"
-    said = f'The claim "{text}" {verdict}. {evidence[0].upper()}{evidence[1:]}.'
-    if claim.get("mixed") is None:
-        return said
-    return f"{said} Mixed model with the teacher as random effect: {number(claim['mixed'], *claim['mixed_ci'])}."
+    effect, _, parts = evidence.partition(". ")
+    said = f'The claim "{text}" {verdict}. {effect[:1].upper()}{effect[1:]}.'
+    if claim.get("mixed") is not None:
+        said += f" Mixed model with the teacher as random effect: {number(claim['mixed'], *claim['mixed_ci'])}."
+    return "\n".join([said, "", *(f"- {part}" for part in parts.split("; "))]) if parts else said
 
 
 def _missing(jobs: Rows) -> list[str]:
