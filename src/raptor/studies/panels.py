@@ -10,6 +10,7 @@ import numpy as np
 
 from raptor.core.phases import Phases
 from raptor.core.serialize import to_plain
+from raptor.phases.form.candidates import KIND_NAMES
 from raptor.render.charts import PALETTE, Row, chart_of
 from raptor.render.matrix_charts import Panel, side_by_side
 
@@ -94,7 +95,9 @@ def lines(curves: Mapping[float, Sequence[Sequence[float]]], name: str, y: str) 
 def matrices(rows: Sequence[HasPhases], titles: Sequence[str]) -> alt.ConcatChart:
     """Draw the similarity matrices of teachers side by side."""
     panels = [
-        Panel(title, f"{row.verdict}, {row.phases}", 1, np.array(row.similarity), row.phases)
+        Panel(
+            title, f"{KIND_NAMES.get(row.verdict, row.verdict)}, {row.phases}", 1, np.array(row.similarity), row.phases
+        )
         for row, title in zip(rows, titles, strict=True)
     ]
     return side_by_side(panels, columns=len(panels))

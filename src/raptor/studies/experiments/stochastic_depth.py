@@ -89,10 +89,8 @@ class StochasticDepth(Study[ConditionRow]):
         of = alt.Color("of:N", title=None, scale=alt.Scale(domain=["teacher", "Raptor"], range=["#000000", PALETTE[0]]))
         shown = firsts[:: -(-len(firsts) // len(PALETTE))]  # as many as there are colours
         curves = [
-            lines(
-                {row.drop_path: [row.by_layer[measure][group]] for row in shown}, "drop path", f"{measure} of {group}"
-            )
-            for measure in ("r2", "pearson2")
+            lines({row.drop_path: [row.by_layer[measure][group]] for row in shown}, "drop path", f"{called}, {group}")
+            for measure, called in (("r2", "R2"), ("pearson2", "squared correlation"))
             for group in ("cls", "patch")
         ]
         several = [row for row in table if sum(row["condition"] == one["condition"] for one in table) > 1] or table
