@@ -119,7 +119,7 @@ def test_the_stage_writes_what_the_page_reads(tmp_path):
     shown = film_data(tmp_path / "film.npz", plain["phases"])
     assert (shown.flows, shown.images, shown.layers, shown.phases) == (["teacher", "other"], 2, 3, [1, 1])
     many = film_data(tmp_path / "film.npz", plain["phases"], films=10**9)  # films of one page share its size
-    assert (many.images, len(many.pictures)) == (1, 1)
+    assert (many.images, len(many.pictures), many.left_out, shown.left_out) == (1, 1, 1, 0)
     assert many.colours["other"] == shown.colours["other"][: len(many.colours["other"])]
     assert "principal components" in record.result._repr_html_()
     page = render(subjects := collect([tmp_path]))

@@ -47,6 +47,8 @@ class PageFilm:
         By flow, the number of blocks of a surrogate.
     pictures
         The images, as data URLs.
+    left_out
+        Number of further images that the film has, for which a page of several films has no room.
     """
 
     flows: list[str]
@@ -64,6 +66,7 @@ class PageFilm:
     components: int
     blocks: dict[str, int]
     pictures: list[str]
+    left_out: int
 
 
 def film_bytes(film: Film, pictures: NDArray[np.uint8]) -> bytes:
@@ -110,7 +113,9 @@ def _read(file: Path, phases: str, blocks: dict[str, int], films: int) -> PageFi
     size = sum(array.nbytes for name, array in arrays.items() if name.partition("/")[0] in ("directions", "cosines"))
     images = len(arrays["pictures"])
     kept = min(images, max(1, images * BUDGET // (films * max(1, size))))
-    arrays = {name: array if films == 1 else array[:kept] for name, array in arrays.items()}
+    kept = images if films == 1 else kept
+    arrays = {name: array[:kept] for name, array in arrays.items()}
+    left_out = images - kept
     pictures = arrays.pop("pictures")
     by_kind: dict[str, dict[str, NDArray[Any]]] = {kind: {} for kind in KINDS}
     for name, array in arrays.items():
@@ -140,6 +145,7 @@ def _read(file: Path, phases: str, blocks: dict[str, int], films: int) -> PageFi
         components=next((array.shape[-1] for array in by_kind["directions"].values()), 0),
         blocks=blocks,
         pictures=[_picture(picture) for picture in pictures],
+        left_out=left_out,
     )
 
 

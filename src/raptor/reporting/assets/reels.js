@@ -27,7 +27,8 @@ Object.assign(DepthFilm.prototype, {
     this.label.textContent = `layer ${layer} of ${film.layers - 1}`;
     const row = Math.floor(this.patch / film.columns) + 1, column = this.patch % film.columns + 1;
     this.said.textContent = `Chosen patch: row ${row}, column ${column} of ${film.rows} x ${film.columns}. Click a picture, or use the arrow keys on it, to choose another.` +
-      (Object.keys(this.outliers).length ? " A ring marks an outlier token: a norm of more than 5 times the median." : "");
+      (Object.keys(this.outliers).length ? " A ring marks an outlier token: a norm of more than 5 times the median." : "") +
+      (film.left_out ? ` Images that are not shown, for want of room on a page of several models: ${film.left_out}.` : "");
     this.drawPath();
   },
   mean(flow) {
