@@ -43,6 +43,8 @@ class Measured:
         (Measured(0.5, {"random": 0.1}), None),
         (Measured(0.95, {"teacher": 0.6, "random": 0.55}), False),  # like with like: as many steps for both
         (Measured(0.95, {"teacher": 0.8, "random": 0.55}), True),
+        (Measured(0.95, {"random": 0.95}), None),  # skill is at most 1: the margin cannot be reached
+        (Measured(0.85, {"random": 0.95}), False),  # but the control can be ahead
         (Measured(0.9), None),  # no null
         (Measured(0.3), False),
     ],

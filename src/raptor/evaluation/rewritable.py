@@ -52,9 +52,11 @@ def rewritable_rung(result: FidelityResult, images: int, name: str = "The surrog
     best = max(reached, key=lambda name: reached[name].value)
     null = reached[best]
     held = None
+    # Skill is at most 1: above a control near 1 no surrogate can be ahead by the margin, and the answer cannot be yes.
+    possible = null.value + MARGIN < 1
     if min(skill.low, same_budget.low) >= SMALLEST_SKILL and same_budget.low >= null.high + MARGIN:
         held = True
-    elif skill.high < SMALLEST_SKILL or same_budget.high < null.low + MARGIN:
+    elif skill.high < SMALLEST_SKILL or same_budget.high < null.low + (MARGIN if possible else 0):
         held = False
     nulls = ", ".join(f"{one.value:.2f} ({WHERE[name]})" for name, one in reached.items())
     steps = result.nulls[best].steps
@@ -70,6 +72,8 @@ def rewritable_rung(result: FidelityResult, images: int, name: str = "The surrog
             f"The answer is yes only if the skill of {same_budget.value:.2f} is at least {MARGIN} above the skill "
             "of every control network."
         )
+    if not possible:
+        budget += f" With a control at {null.value:.2f} it cannot be yes, because skill is at most 1."
     short = f"whether {blocks} can replace the layers is inconclusive"
     if held:
         short = f"{blocks} can replace the layers"

@@ -180,7 +180,7 @@ def interchangeable(record: Record[Any]) -> Rung | None:
         return None
     short = {
         True: f"the layers of each phase by function ({found.phases}) are interchangeable",
-        False: "the layers of a phase are not interchangeable",
+        False: f"the layers of a phase by function ({found.phases}) are not interchangeable",
         None: "whether the layers of a phase are interchangeable is inconclusive",
     }[found.held]  # fmt: skip
     return Rung(

@@ -33,7 +33,7 @@ function look(width) {
   return {
     font, background: "transparent", view: { stroke: null }, text: { fill: ink, fontSize: SMALL }, header: words,
     axis: { ...words, gridColor: line, gridOpacity: 0.6, domainColor: soft, tickColor: soft, labelOverlap: true, labelSeparation: 6, titlePadding: 8 },
-    axisY: { titleAngle: 0, titleAlign: "left", titleBaseline: "bottom", titleX: 0, titleY: -8, titleLimit: width - 60 }, axisX: { titleLimit: width - 60 },
+    axisY: { titleAngle: 0, titleAlign: "left", titleBaseline: "bottom", titleX: 0, titleY: -8, titleLimit: width - 60 }, axisX: { titleLimit: width - 60, labelBound: 4 },
     legend: { ...words, orient: "bottom", titleLimit: 400, labelLimit: 300, gradientLength: 180, columns: width < 520 ? 1 : 3, gradientThickness: 10, offset: 8 },
     line: { strokeWidth: 2.2 }, point: { size: 40 },
   };
