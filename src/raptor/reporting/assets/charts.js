@@ -33,7 +33,7 @@ function look(width) {
   return {
     font, background: "transparent", view: { stroke: null }, text: { fill: ink, fontSize: SMALL }, header: words,
     axis: { ...words, gridColor: line, gridOpacity: 0.6, domainColor: soft, tickColor: soft, labelOverlap: true, labelSeparation: 6, titlePadding: 8 },
-    axisY: { titleAngle: 0, titleAlign: "left", titleBaseline: "bottom", titleX: 0, titleY: -8, titleLimit: width - 60 }, axisX: { titleLimit: width - 60, labelBound: 4 },
+    axisY: { titleAngle: 0, titleAlign: "left", titleBaseline: "bottom", titleX: 0, titleY: -8, titleLimit: width - 60 }, axisX: { titleLimit: width - 60 },
     legend: { ...words, orient: "bottom", titleLimit: 400, labelLimit: 300, gradientLength: 180, columns: width < 520 ? 1 : 3, gradientThickness: 10, offset: 8 },
     line: { strokeWidth: 2.2 }, point: { size: 40 },
   };
@@ -98,7 +98,7 @@ function fitted(chart) {
   delete spec.title; delete spec.model;
   const wide = chart.square ? Math.min(width, 680) : Math.min(Math.max(width * 0.55, 250), 400);
   spec.params = (spec.params || []).map(({ bind, ...rest }) => ({ ...rest, value: CHOSEN.includes(rest.name) ? chosen(chart, rest) : rest.value }));
-  return { ...spec, width, height: Math.round(wide + (bottom ? 50 : 0)), autosize: { type: "fit", contains: "padding" }, padding: 4 };
+  return { ...spec, width, height: Math.round(wide + (bottom ? 50 : 0)), autosize: { type: "fit", contains: "padding" }, padding: { left: 4, top: 4, right: 9, bottom: 4 } };
 }
 async function draw(chart, corrections = 3) {
   if (chart.view) chart.view.finalize();
