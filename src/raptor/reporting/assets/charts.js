@@ -4,7 +4,9 @@ const charts = [];
 const SHAPES = { circle: "\u25CF", square: "\u25A0", diamond: "\u25C6", "triangle-up": "\u25B2", cross: "\u271A", "triangle-down": "\u25BC" };
 // Colours that are lighter on a dark page, with their names in the style sheet.
 const THEMED = { "#000000": "--ink", "#0072B2": "--blue", "#D55E00": "--vermilion" };
-const themed = (colour) => (THEMED[colour] ? `var(${THEMED[colour]})` : colour);
+// Where sky blue is used too, blue stays: lighter, it would look the same.
+const themes = (colours) => Object.entries(THEMED).filter(([colour]) => !(colour === "#0072B2" && colours.includes("#56B4E9")));
+const themed = (colour, among = "") => (Object.fromEntries(themes(among))[colour] ? `var(${THEMED[colour]})` : colour);
 const SMALL = 12;  // pixels of the smallest type
 
 function units(spec) { return [spec, ...(spec.layer || []).flatMap(units)]; }
@@ -52,7 +54,7 @@ function legendsOf(panels) {
   return [...found.values()].map((one) => element("ul", { class: "legend", "aria-label": one.title }, ...((one.labelled || one.names.length < 3) && one.title ? [element("li", { class: "about" }, one.title + ":")] : []), ...one.names.map((name, at) => {
     const colour = one.colours[at % one.colours.length];
     const mark = element("span", { class: "key", "aria-hidden": "true" }, one.shapes ? SHAPES[one.shapes[at]] || "\u25CF" : "\u25CF");
-    mark.style.color = themed(colour);
+    mark.style.color = themed(colour, one.colours);
     return element("li", {}, mark, name);
   })));
 }
@@ -75,7 +77,8 @@ function ticks(first, last, width) {
   return found;
 }
 function fitted(chart) {
-  const spec = JSON.parse(Object.entries(THEMED).reduce((text, [colour, name]) => text.replaceAll(JSON.stringify(colour), JSON.stringify(colourOf(name))), JSON.stringify(chart.panel)));
+  const given = JSON.stringify(chart.panel);
+  const spec = JSON.parse(themes(given).reduce((text, [colour, name]) => text.replaceAll(JSON.stringify(colour), JSON.stringify(colourOf(name))), given));
   const width = Math.max(200, Math.floor(chart.place.clientWidth)), layers = (MODELS[chart.model] || {}).layers || 0;
   if (spec.layer) spec.layer = spec.layer.filter((part) => !String(part.name || "").startsWith("cuts"));
   for (const encoding of encodings(spec)) if (repeats(chart, encoding)) encoding.color.legend = null;
