@@ -89,7 +89,7 @@ def _lines(rows: list[Row], title: str, colours: alt.Scale) -> alt.LayerChart:
     base = chart_of(rows).transform_filter("datum.group == group")
     x = alt.X("layer:Q", title="layer", axis=alt.Axis(tickMinStep=1, format="d"), scale=alt.Scale(nice=False))
     y = alt.Y("value:Q", title=title, scale=alt.Scale(domainMin=-0.2, domainMax=1, clamp=True))
-    colour = alt.Color("surrogate:N", title="surrogate", scale=colours)
+    colour = alt.Color("surrogate:N", title="surrogate", scale=colours, legend=alt.Legend(symbolOpacity=1))
     numbers = [alt.Tooltip(f"{name}:Q", format=".4f") for name in ("value", "low", "high")]
     dash = alt.condition(f"datum.surrogate == '{IDENTITY}'", alt.value([4, 4]), alt.value([1, 0]))
     band = base.mark_area(opacity=0.18, clip=True).encode(x=x, y=alt.Y("low:Q", title=title), y2="high:Q", color=colour)
@@ -118,14 +118,14 @@ def surrogates_cost(records: Records) -> Figure | None:
     rows += [row for record in records.get("table1", ()) for row in _untied(record)]
     seen = list(dict.fromkeys(row["kind"] for row in rows))
     panels = []
-    for x, y, axes in (
-        ("parameters", "top1", ("parameters in blocks / teacher's", "top-1 accuracy")),
-        ("runtime", "top1", ("run time / teacher's", "top-1 accuracy")),
-        ("parameters", "skill", ("parameters in blocks / teacher's", "skill at the last layer")),
+    for x, y, axes, title in (
+        ("parameters", "top1", ("parameters in blocks / teacher's", "top-1 accuracy"), "accuracy by parameters"),
+        ("runtime", "top1", ("run time / teacher's", "top-1 accuracy"), "accuracy by run time"),
+        ("parameters", "skill", ("parameters in blocks / teacher's", "skill at the last layer"), "skill by parameters"),
     ):
         own = [row for row in rows if row.get(x) is not None and row["measure"] == y]
         if own:
-            panels.append(_scatter(own, x, axes, seen))
+            panels.append(_scatter(own, x, axes, title, seen))
     if not panels:
         return None
     stored = next((record.result.nulls_from for record in measured if record.result.nulls_from), None)
@@ -189,7 +189,7 @@ def _untied(record: Record[Any]) -> list[Row]:
     ]  # fmt: skip
 
 
-def _scatter(rows: list[Row], x: str, axes: tuple[str, str], seen: Sequence[str]) -> alt.LayerChart:
+def _scatter(rows: list[Row], x: str, axes: tuple[str, str], title: str, seen: Sequence[str]) -> alt.LayerChart:
     kinds = [kind for kind in KINDS if kind in seen]
     base = chart_of(rows).encode(
         x=alt.X(f"{x}:Q", title=axes[0], scale=alt.Scale(domainMin=0, nice=False, padding=12)),
@@ -203,7 +203,7 @@ def _scatter(rows: list[Row], x: str, axes: tuple[str, str], seen: Sequence[str]
     numbers = [alt.Tooltip(f"{name}:Q", format=".3f") for name in (x, "value", "low", "high")]
     marks = base.mark_point(filled=True, size=110, opacity=0.9).encode(y=y, shape=shape, tooltip=["name:N", *numbers])
     bars = base.mark_rule().encode(y=alt.Y("low:Q", title=axes[1]), y2="high:Q")
-    return alt.layer(bars, marks).properties(width=WIDTH, height=HEIGHT, title=f"{axes[1]} by {axes[0]}")
+    return alt.layer(bars, marks).properties(width=WIDTH, height=HEIGHT, title=title)
 
 
 def _colours(n: int) -> list[str]:

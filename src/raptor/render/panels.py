@@ -9,7 +9,7 @@ Spec = dict[str, Any]
 
 CONCATENATED = ("hconcat", "vconcat", "concat")
 CUTS = "cuts"  # name of the layers that draw phase boundaries; the page draws its own, which follow k
-SQUARE = ("left", "column")  # fields across a panel that is as high as it is wide
+SQUARE = ("left", "column", "real")  # fields across a panel that is as high as it is wide
 GAP = 24  # pixels between panels
 AXIS = 62  # pixels beside a panel for its axis
 ASPECT = 0.68  # height of a panel over its width
@@ -89,7 +89,7 @@ def _resolved(spec: Any) -> bool:
 
 
 def is_matrix(panel: Spec) -> bool:
-    """Whether a panel is square: layers in both directions, or the grid of patches."""
+    """Whether a panel is square: layers in both directions, the grid of patches, or the complex plane."""
     units = [panel, *panel.get("layer", ())]
     found = (unit.get("encoding", {}) for unit in units if isinstance(unit, dict))
     return any(one.get("x", {}).get("field") in SQUARE for one in found if isinstance(one, dict))
