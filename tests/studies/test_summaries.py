@@ -120,9 +120,10 @@ def rows_of(changes):
         ([(0.1, 0.11, 0.12), (0.05, 0.06, 0.05)], True, 0.16 / 3),
         ([(0.1, 0.11, 0.12), (0.001, 0.002, 0.001)], False, 0.004 / 3),
         ([(0.1, 0.11, 0.12), (0.05, -0.01, 0.02)], None, 0.02),
+        ([(0.05, -0.01, 0.02), (0.03, -0.03, -0.003)], None, -0.001),
         ([(0.05, -0.01, 0.02), (-0.1, -0.11, -0.12)], False, -0.11),
     ],
-    ids=["all rise", "one stands still", "one is unclear", "one falls"],
+    ids=["all rise", "one stands still", "one is unclear", "two are unclear", "one falls"],
 )
 def test_every_step_must_add_accuracy(changes, held, weakest):
     claim = judge_steps(rows_of(changes), ["0", "1", "2"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -104,7 +105,7 @@ def judge_steps(rows: list[RecipeRow], steps: list[str]) -> Claim:
         changes[after] = mean_interval([by_seed[1][seed] - by_seed[0][seed] for seed in shared])
     refuting = [one for one in changes.values() if one.high < HYPOTHESIS.smallest]
     unsure = [one for one in changes.values() if not one.low > 0]  # without an interval too
-    weakest = (refuting or unsure or sorted(changes.values(), key=lambda one: one.low))[0]
+    weakest = min(refuting or unsure or changes.values(), key=lambda one: (not math.isnan(one.value), one.value))
     return HYPOTHESIS.judge(weakest, "; ".join(f"{label} {written(one)}" for label, one in changes.items()))
 
 
