@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from raptor.render.charts import DOUBLE, SINGLE, SPEC, log_ticks, pictures
+from raptor.render.panels import for_paper
 
 
 def test_a_logarithmic_axis_has_labels_at_powers_of_ten_and_between_them():
@@ -19,6 +20,20 @@ def test_a_logarithmic_axis_has_labels_at_powers_of_ten_and_between_them():
     assert log_ticks([0.005, 2]) == [0.01, 0.1, 1.0]
     assert log_ticks([2e-7, 0.5]) == [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1]
     assert log_ticks([0.0]) == []
+
+
+def test_panels_of_a_paper_share_a_scale_and_have_room_for_every_row():
+    colour = {"field": "value", "type": "quantitative", "title": "cosine", "scale": {"scheme": "cividis"}}
+    matrix = {"layer": [{"mark": "rect", "encoding": {"x": {"field": "left"}, "color": colour}}, {"mark": "rule"}]}
+    other = {"mark": "rect", "encoding": {"color": {**colour, "title": "KL"}}}
+    rows = {"mark": "point", "height": {"step": 22}, "encoding": {"color": {"field": "of", "type": "nominal"}}}
+    found = for_paper({"hconcat": [matrix, matrix, other, rows]}, DOUBLE, narrow=False)["concat"]
+    legends = [one["encoding"]["color"].get("legend", "its own") for one in (*(part["layer"][0] for part in found[:2]),
+                                                                             *found[2:])]  # fmt: skip
+    assert legends == ["its own", None, "its own", "its own"]
+    assert found[0]["width"] == found[0]["height"]
+    assert found[3]["height"] == {"step": 22}
+    assert "legend" not in matrix["layer"][0]["encoding"]["color"]
 
 
 SHORT = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -66,11 +67,12 @@ def for_paper(spec: Spec, width: int, narrow: bool) -> Spec:
     columns = 1 if narrow else min(len(parts), 3)
     each = (width - GAP * (columns - 1)) // columns - AXIS
     sized = []
-    for part in parts:
+    for part in _with_one_legend_each(parts):
         square = is_matrix(part)
-        high = each if square else int(each * (ASPECT if columns < 3 else 1))
+        high = min(each if square else int(each * (ASPECT if columns < 3 else 1)), 300)
         sized.append({name: value for name, value in part.items() if name not in ("params", "config", "$schema")})
-        sized[-1] |= {"width": each, "height": min(high, 300)}
+        # A height by steps has room for every row.
+        sized[-1] |= {"width": each, "height": part["height"] if isinstance(part.get("height"), dict) else high}
     whole: Spec = {name: spec[name] for name in ("$schema", "params") if name in spec}
     legend = {**TYPE["legend"], "columns": 1 if narrow else 3, "labelLimit": each}
     whole["config"] = {**spec.get("config", {}), **TYPE, "legend": legend}
@@ -78,6 +80,27 @@ def for_paper(spec: Spec, width: int, narrow: bool) -> Spec:
         return {**{name: value for name, value in sized[0].items() if name != "title"}, **whole}
     independent = {"scale": {"color": "independent", "shape": "independent"}} if _resolved(spec) else {}
     return {**whole, "concat": sized, "columns": columns, "resolve": spec.get("resolve", independent)}
+
+
+def _with_one_legend_each(parts: list[Spec]) -> list[Spec]:
+    """Return panels in which a scale of colours that several have has the legend of the first alone."""
+    seen: set[str] = set()
+
+    def unit_of(unit: Spec) -> Spec:
+        encoding = unit.get("encoding", {})
+        colour = encoding.get("color", {})
+        if colour.get("type") != "quantitative" or "scale" not in colour:
+            return unit
+        key = json.dumps([colour.get("title"), colour["scale"]], sort_keys=True)
+        if key not in seen:
+            seen.add(key)
+            return unit
+        return {**unit, "encoding": {**encoding, "color": {**colour, "legend": None}}}
+
+    return [
+        {**part, "layer": [unit_of(unit) for unit in part["layer"]]} if "layer" in part else unit_of(part)
+        for part in parts
+    ]
 
 
 def _resolved(spec: Any) -> bool:

@@ -88,7 +88,7 @@ class Ablation(Study[RecipeRow]):
         """Draw each recipe as a row, with one dot per seed."""
         from raptor.studies.panels import R2, cells, strips
 
-        table = cells(rows)
+        table = [{**row, "row": str(row["row"]).replace(WHOLE, "+ end-to-end stage")} for row in cells(rows)]
         columns = {"top1": "top-1", "recovered": "accuracy recovered", "skill": "skill", "r2": R2}
         return Figure(strips(table, "row", columns).properties(title="What each part adds"), table)
 

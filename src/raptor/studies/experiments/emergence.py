@@ -45,14 +45,17 @@ class Emergence(Study[ConditionRow]):
     def summarise(self, setting: StudySetting, done: Done) -> Summary[ConditionRow]:
         """Return a row per teacher, and what training changes."""
         rows = condition_rows(done, ENDS, setting.size.seeds)
-        rows += condition_rows(done, _between(setting), setting.size.seeds[:1])
-        rows.sort(key=lambda row: row.share)
+        between = condition_rows(done, _between(setting), setting.size.seeds[:1])
+        rows = sorted([*rows, *between], key=lambda row: row.share)
         # The paper's own measures: similarity within phases, and the reconstruction of cls.
         evidence = "; ".join(
             f"{name}: cosine within phases {written(mean_interval(column(rows, 'within', name)))}, R2 of cls "
             f"{written(mean_interval(column(rows, 'r2_cls', name)))}"
             for name in ENDS
         )
+        if between:
+            along = ", ".join(f"{row.excess:.3f} after {row.share:.0%}" for row in between)
+            evidence += f"; excess along the training of one teacher: {along}"
         return Summary(rows, judge_excess(HYPOTHESIS, rows, STANDARD, UNTRAINED, evidence))
 
     def draw(self, rows: list[ConditionRow]) -> Figure:
