@@ -24,13 +24,26 @@ PAPER = {
 
 # What these studies cannot say, whatever they find.
 LIMITS = {
-    "controls": "How much excess a network has that is tied only in part.",
-    "stochastic-depth": "The paper's ViT is larger, was trained for longer and is more accurate. Only one rate has "
+    "controls": "How much excess a network has that is tied only in part: the student of a tied teacher starts "
+    "from copies of the teacher's blocks, nearly all of them the right ones, so the control shows that exact "
+    "tying is detected. Nor is a high skill specific to recurrence: on standard teachers, three blocks that are "
+    "applied once each do about as well (row *default, untied* of the ablation).",
+    "stochastic-depth": "How much of the effect is dropping layers, and how much is learning less. Only the "
+    "contrast with the early stop can tell. The early stop is an unfinished training, chosen by accuracy on the "
+    "held-out images. The paper's ViT is larger, was trained for longer and is more accurate. Only one rate has "
     "several seeds; the other rates show the shape of the curve.",
-    "emergence": "The paper's trained ViT has a stochastic depth rate of .3; these teachers have none.",
-    "overfitting": "One size of subset, with as many steps as the other teachers.",
-    "partitions": "Students are trained for a few hundred steps; longer training may make up for a worse partition.",
-    "k-curve": "The elbow depends on the largest k and on the length of training.",
+    "emergence": "Whether the rise in the first steps of training, which was seen for one seed, is general: the "
+    "verdict compares both ends alone. A part of the change is that of the random network. The paper's trained "
+    "ViT has a stochastic depth rate of .3; these teachers have none.",
+    "overfitting": "Whether it is overfitting or having less data: no condition has as little data without "
+    "overfitting. Phases of these teachers are found on the images that they were trained on. One size of subset, "
+    "with as many steps as the other teachers.",
+    "partitions": "Students are trained for a few hundred steps; longer training may make up for a worse "
+    "partition. The even split does as well as the cut by similarity.",
+    "k-curve": "With three teachers, the interval can confirm the claim only if the elbow is equally far in all "
+    "of them. The elbow depends on the largest k, on the ks that were tried and on the length of training.",
     "ablation": "The paper trains a thousand times as many steps, and Table 2 has no intervals.",
-    "gallery": "The paper's models are larger, and most are trained without labels.",
+    "gallery": "Whether these teachers have phases. Similarity cannot tell, since the teacher with three phases "
+    "by construction is a drift as well. One seed. The paper's models are larger, and most are trained without "
+    "labels.",
 }

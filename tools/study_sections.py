@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from paper_statements import LIMITS, PAPER, PAPER_EFFECT
+from paper_statements import LIMITS, PAPER
+from study_power import power, sensitivity
+from study_tables import NOT_YET, markdown, number
 
 from raptor.render.tables import HELD
-from raptor.studies.analysis import mean_interval, pooled_deviation, smallest_detected, teachers_needed
+from raptor.studies.analysis import mean_interval
 from raptor.studies.options import STUDY_ORDER
 
 Rows = list[dict[str, Any]]
-NOT_YET = "not measured yet"
 
 # For each study: the question, the column of groups, and the columns of measures.
 CONDITION = ("top1", "excess", "skill", "null_skill", "error_ratio", "recovered", "r2", "within")
@@ -37,6 +39,7 @@ OPEN = {
     True: "Whether this also holds for larger models and other data.",
     False: "Whether larger models or other data would show an effect of interest.",
 }
+OPPOSITE = "Whether larger models or other data would show the claimed effect in place of its opposite."
 # Words in the result files, and how the page shows them.
 SHOWN = {"paced drift": "non-uniform drift", "joined stage": "end-to-end stage"}
 
@@ -51,7 +54,7 @@ def study_pages(kept: Path) -> str:
     """Return an overview, a section for each study, and the section on power, for the files in a folder."""
     results = read_results(kept)
     sections = (section(name, kept, results.get(name)) for name in SECTIONS)
-    return "\n".join((overview(results), *sections, power(results)))
+    return "\n".join((overview(results), *sections, power(results), sensitivity(results)))
 
 
 def overview(results: dict[str, dict[str, Any]]) -> str:
@@ -101,10 +104,17 @@ def section(name: str, kept: Path, result: dict[str, Any] | None) -> str:
             *_missing(result["jobs"]),
             table(result["summary"], group, measures),
             f"![{question}]({kept.name}/{name}/{name}.svg)\n" if figure.exists() else f"The figure is {NOT_YET}.\n",
-            f"**Open.** {OPEN[claim['held']]} {LIMITS[name]}\n",
+            f"**Open.** {f'{_open(claim)} {LIMITS[name]}'.strip()}\n",
             _command(name, result),
         )
     )
+
+
+def _open(claim: dict[str, Any]) -> str:
+    """Return what remains open whatever was measured: more teachers, other models, or why the sign is another."""
+    if claim.get("effect") is None:
+        return "Whether this also holds for larger models and other data." if claim["held"] else ""
+    return OPPOSITE if claim["held"] is False and claim["ci"][1] < 0 else OPEN[claim["held"]]
 
 
 def _finding(claim: dict[str, Any]) -> str:
@@ -115,7 +125,9 @@ def _finding(claim: dict[str, Any]) -> str:
     effect, _, parts = evidence.partition(". ")
     said = f'The claim "{text}" {verdict}. {effect[:1].upper()}{effect[1:]}.'
     if claim.get("mixed") is not None:
-        said += f" Mixed model with the teacher as random effect: {number(claim['mixed'], *claim['mixed_ci'])}."
+        said += (
+            f" Mixed model with the seed of the teacher as random effect: {number(claim['mixed'], *claim['mixed_ci'])}."
+        )
     return "\n".join([said, "", *(f"- {part}" for part in parts.split("; "))]) if parts else said
 
 
@@ -138,70 +150,22 @@ def _command(name: str, result: dict[str, Any]) -> str:
     )
 
 
-def power(results: dict[str, dict[str, Any]]) -> str:
-    """Return the section on what the design can detect, with the measured variances between teachers."""
-    rows = []
-    for name, treated, control, measure in _comparisons(results):
-        result = results.get(name)
-        groups = [
-            [row[measure] for row in (result["summary"] if result else []) if row["condition"] == condition]
-            for condition in (treated, control)
-        ]
-        n = min(map(len, groups))
-        deviation = pooled_deviation(*groups)
-        label = [f"`{name}`", f"{measure.replace('_', ' ')} of {treated} less {control}"]
-        if n < 2 or math.isnan(deviation):
-            rows.append([*label, NOT_YET, "", "", ""])
-            continue
-        smallest = PAPER_EFFECT if measure == "r2" else result["claim"]["smallest_effect"] if result else math.nan
-        needed = teachers_needed(deviation, smallest)
-        rows.append(
-            [*label, f"{deviation:.4f}", f"{smallest_detected(deviation, n):.3f} (n = {n})", f"{smallest:g}",
-             "more than 100" if needed is None else str(needed)]
-        )  # fmt: skip
-    head = ["study", "effect", "standard deviation between teachers", "detected in 80% of simulations",
-            "smallest effect of interest", "teachers per condition that it needs"]  # fmt: skip
-    return (
-        "## Power\n\nThe smallest effect that the design detects in 80% of simulated experiments, with the variance "
-        "between teachers that was measured. An experiment detects an effect if its 95% t-interval is above 0. The "
-        f"paper's change of R2 with stochastic depth is {PAPER_EFFECT:g}.\n\n" + markdown(head, rows)
-    )
-
-
-def _comparisons(results: dict[str, dict[str, Any]]) -> list[tuple[str, str, str, str]]:
-    """Return the comparisons of two conditions: study, treated, control and measure."""
-    rate = results["stochastic-depth"]["size"]["drop_path"] if "stochastic-depth" in results else 0.3
-    return [
-        ("controls", "tied", "random", "excess"),
-        ("stochastic-depth", f"drop{rate:g}", "standard", "excess"),
-        ("stochastic-depth", f"drop{rate:g}", "standard", "r2"),
-        ("emergence", "standard", "untrained", "excess"),
-        ("overfitting", "standard", "subset", "excess"),
-    ]
-
-
 def table(rows: Rows, group: str, measures: tuple[str, ...]) -> str:
-    """Return means over the rows of each group, with t-intervals where there are several."""
+    """Return means over the teachers of each group, with t-intervals; students of one teacher are averaged first."""
     lines = []
     for value in dict.fromkeys(row[group] for row in rows):
         own = [row for row in rows if row[group] == value]
-        found = [mean_interval([math.nan if row[name] is None else row[name] for row in own]) for name in measures]
+        seeds = [row.get("seed", number) for number, row in enumerate(own)]
+        by_seed = [[row for row, one in zip(own, seeds, strict=True) if one == seed] for seed in dict.fromkeys(seeds)]
+        found = [mean_interval([_mean(row[name] for row in one) for one in by_seed]) for name in measures]
         cells = [number(one.value, one.low, one.high) for one in found]
-        lines.append([shown(str(value)), str(len(own)), *cells])
-    return markdown([group, "n", *(name.replace("_", " ") for name in measures)], lines)
+        lines.append([shown(str(value)), str(len(by_seed)), *cells])
+    return markdown([group, "teachers", *(name.replace("_", " ") for name in measures)], lines)
 
 
-def number(value: float, low: float | None, high: float | None) -> str:
-    """Return a number with its interval, if it has one."""
-    if low is None or high is None or math.isnan(low):
-        return f"{value:.3f}"
-    return f"{value:.3f} [{low:.3f}, {high:.3f}]"
-
-
-def markdown(head: list[str], rows: list[list[str]]) -> str:
-    """Return a table."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+def _mean(values: Iterable[float | None]) -> float:
+    known = [math.nan if value is None else value for value in values]
+    return sum(known) / len(known)
 
 
 def shown(text: str) -> str:

@@ -27,10 +27,13 @@ Raptors.
 
 `make results` generates this page from the stored jobs of `raptor study all`; `docs/results` has results, figures and
 jobs as the commands wrote them, without the paths of the images. Values in tables are means over teachers with 95%
-t-intervals. *Excess* is the skill of a student less that of a student of a random network with the same norms;
-[studies](studies.md) defines the conditions, the hypotheses and how verdicts follow from intervals. These are small
-models, measured on held-out images without a GPU. The paper's numbers are for ViT-B, so the model size may explain a
-difference.
+t-intervals; n of a difference counts the teachers of both conditions. *Excess* is the skill of a student less that of a
+student of a random network with the same norms, and *error ratio* its error divided by that student's: a network with a
+higher excess is easier to reproduce with three tied blocks than a random one, after a short training. That is less than
+recurrence ([studies](studies.md) says what the outcome cannot tell, and defines conditions and verdicts). Fidelity and
+accuracy are measured on held-out images, similarity and phases on training images. *Recovered* says nothing where the
+teacher's top-1 is near chance. These are small models, without a GPU. The paper's numbers are for ViT-B, so the model
+size may explain a difference.
 """
 
 

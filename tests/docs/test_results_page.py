@@ -55,6 +55,33 @@ def test_means_have_the_intervals_of_their_rows(sections):
     assert lines[2:] == [f"| even | 3 | 0.233 [{low:.3f}, {high:.3f}] |", "| fit | 1 | nan |"]
 
 
+def test_students_of_one_teacher_are_averaged_first(sections):
+    values = {0: (0.1, 0.3), 1: (0.4, 0.5), 2: (0.6, 0.8)}
+    rows = [{"by": "random", "seed": seed, "r2": value} for seed, own in values.items() for value in own]
+    low, high = stats.ttest_1samp((0.2, 0.45, 0.7), 0).confidence_interval()
+    assert sections["table"](rows, "by", ("r2",)).splitlines()[2:] == [
+        f"| random | 3 | 0.450 [{low:.3f}, {high:.3f}] |"
+    ]
+
+
+def test_other_intervals_are_those_of_scipy(sections, tmp_path):
+    treated, control = (0.31, 0.36, 0.44), (0.21, 0.19, 0.2)
+    results = {}
+    for seed in range(3):
+        results |= condition("tied", seed, 0.5 + treated[seed], 0.5) | condition(
+            "random", seed, 0.5 + control[seed], 0.5
+        )
+    keep(tmp_path, "controls", results, [])
+    section = section_of(sections["study_pages"](tmp_path), "Other intervals")
+    ends = [
+        test.confidence_interval()
+        for test in (stats.ttest_ind(treated, control), stats.ttest_ind(treated, control, equal_var=False),
+                     stats.ttest_rel(treated, control))
+    ]  # fmt: skip
+    (line,) = [one for one in section.splitlines() if "excess of tied less random" in one]
+    assert line.endswith("| 0.170 | " + " | ".join(f"[{low:.3f}, {high:.3f}]" for low, high in ends) + " |")
+
+
 def keep(folder, name, results, jobs, **claim):
     """Write the result of a study whose finished jobs are known."""
     used = setting(seeds=(0, 1, 2))
@@ -84,7 +111,7 @@ def test_a_section_has_the_claim_the_table_the_figure_and_the_mixed_model(sectio
     assert "2 jobs took 1.5 hours in total, each on one core.\n" in page
     section = section_of(page, "Does overfitting make depth less recurrent?")
     assert 'The claim "overfitting makes depth less recurrent" holds. Excess of skill' in section
-    assert "Mixed model with the teacher as random effect: 0.210 [0.200, 0.220]." in section
+    assert "Mixed model with the seed of the teacher as random effect: 0.210 [0.200, 0.220]." in section
     assert "| subset | 3 | 0.500 [0.500, 0.500] | 0.100 [0.100, 0.100] |" in section
     assert f"({tmp_path.name}/overfitting/overfitting.svg)" in section
     assert "not measured yet" not in section

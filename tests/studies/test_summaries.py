@@ -160,7 +160,7 @@ def test_the_elbow_is_compared_with_what_similarity_suggests(suggested, held):
     claim = claim_of("k-curve", results, ks=(1, 2, 3, 6))
     assert claim.held is held
     assert "elbow of the skill at k = 2.0 [2.0, 2.0], n = 3" in claim.evidence
-    assert "fit suggests 4.0 [4.0, 4.0], n = 3" in claim.evidence
+    assert "useful k by fit 4.0 [4.0, 4.0], n = 3" in claim.evidence
 
 
 def test_untrained_teachers_do_not_count_among_those_with_phases():
@@ -170,10 +170,14 @@ def test_untrained_teachers_do_not_count_among_those_with_phases():
     looks = {f"conditions/look-{name}-s0": look("drift" if name in names[4:] else "blocks") for name in names}
     summary = gallery.summarise(used, done({**results, **looks}))
     assert summary.claim.held is True
-    assert summary.claim.evidence.startswith("4 of 4 trained teachers are blocks; standard: blocks (3-2-2)")
+    assert summary.claim.evidence.startswith("3 of 3 trained teachers are blocks; standard: blocks (3-2-2)")
     assert [row.model for row in summary.rows] == names
-    looks["conditions/look-tied-s0"] = look("paced drift")
+    looks["conditions/look-standard-s0"] = look("paced drift")
     assert gallery.summarise(used, done({**results, **looks})).claim.held is False
+    looks["conditions/look-tied-s0"] = look("paced drift")  # the positive control: without it nothing follows
+    claim = gallery.summarise(used, done({**results, **looks})).claim
+    assert claim.held is None
+    assert "not recognised either" in claim.evidence
 
 
 def test_phases_are_found_on_images_that_nothing_is_measured_on():

@@ -175,6 +175,11 @@ def written(estimate: Estimate[float], digits: int = 3) -> str:
     return f"{estimate.value:.{digits}f} [{estimate.low:.{digits}f}, {estimate.high:.{digits}f}], n = {estimate.n}"
 
 
+def format_p(p: float) -> str:
+    """Return a p-value as text."""
+    return "p < 0.001" if p < 0.001 else f"p {p:.3f}"
+
+
 def _known(values: Sequence[float]) -> NDArray[np.float64]:
     found = np.asarray(values, dtype=float)
     return found[~np.isnan(found)]

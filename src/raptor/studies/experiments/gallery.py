@@ -67,12 +67,16 @@ class Gallery(Study[TeacherRow]):
                         found.between, found.similarity, found.n,
                     )
                 )  # fmt: skip
-        known = [row for row in rows if row.model not in (UNTRAINED, RANDOM)]
+        known = [row for row in rows if row.model not in (TIED, UNTRAINED, RANDOM)]
         blocks = sum(row.verdict == "blocks" for row in known)
         evidence = f"{blocks} of {len(known)} trained teachers are blocks; " + ", ".join(
             f"{row.model}: {row.verdict} ({row.phases})" for row in rows
         )
-        held = None if not known else blocks == len(known)
+        # The teacher that has phases by construction must be recognised, or the criterion says nothing of the others.
+        control = next((row.verdict for row in rows if row.model == TIED), "")
+        held = None if not known or control != "blocks" else blocks == len(known)
+        if control not in ("", "blocks"):
+            evidence += "; the teacher with phases by construction is not recognised either, so nothing follows"
         return Summary(rows, Claim("the depth of trained ViTs has phases", held, evidence))
 
     def draw(self, rows: list[TeacherRow]) -> Figure:

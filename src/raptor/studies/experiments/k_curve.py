@@ -23,7 +23,7 @@ NEAR = 1.5  # blocks: nearer than that is at most one block away
 HYPOTHESIS = Hypothesis(
     "similarity tells how many blocks are enough, to within one block",
     0.0,
-    f"{NEAR} blocks less the distance of the elbow from the k that similarity suggests",
+    f"{NEAR} blocks less the distance of the elbow from the useful k by similarity",
 )
 
 
@@ -76,7 +76,9 @@ class KCurve(Study[BlocksRow]):
                 elbows[seed], suggested[seed] = elbow(own), by_method
         parts = [f"elbow of the skill at k = {written(mean_interval(list(elbows.values())), 1)}"]
         for method in METHODS:
-            parts.append(f"{method} suggests {written(mean_interval([one[method] for one in suggested.values()]), 1)}")
+            parts.append(
+                f"useful k by {method} {written(mean_interval([one[method] for one in suggested.values()]), 1)}"
+            )
         distance = mean_interval([NEAR - abs(elbows[seed] - suggested[seed]["similarity"]) for seed in elbows])
         return Summary(rows, HYPOTHESIS.judge(distance, "; ".join(parts)))
 

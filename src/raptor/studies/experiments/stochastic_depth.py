@@ -10,6 +10,7 @@ from raptor.render.charts import Figure
 from raptor.studies.analysis import (
     Hypothesis,
     difference_interval,
+    format_p,
     mean_interval,
     pooled_deviation,
     smallest_detected,
@@ -58,7 +59,11 @@ class StochasticDepth(Study[ConditionRow]):
             for name, values in excess.items()
         ]
         against = difference_interval(treated, excess[EARLY])
-        parts.append(f"against standard teachers stopped at the same accuracy {written(against)}")
+        paired = mean_interval([one - other for one, other in zip(treated, excess[EARLY], strict=False)])
+        parts.append(
+            f"against standard teachers stopped at the same accuracy {written(against)}, and paired by seed "
+            f"{written(paired)}"
+        )
         r2 = [column(rows, "r2", name) for name in (conditions[1], STANDARD)]
         parts.append(f"change of R2, the paper's measure {written(difference_interval(*r2))}")
         smallest = smallest_detected(pooled_deviation(treated, excess[STANDARD]), len(seeds))
@@ -67,7 +72,8 @@ class StochasticDepth(Study[ConditionRow]):
         trained = [row for row in shape if row.drop_path <= TRAINABLE]
         rho, p = exact_rank_correlation([row.drop_path for row in trained], [row.r2 for row in trained])
         parts.append(
-            f"rank correlation of R2 with the rate, {len(trained)} rates up to {TRAINABLE}: {rho:.2f} (p {p:.3f})"
+            f"rank correlation of R2 with the rate, {len(trained)} rates up to {TRAINABLE} of one seed: {rho:.2f} "
+            f"({format_p(p)})"
         )
         rows += [row for row in shape if row not in rows]
         return Summary(rows, judge_excess(HYPOTHESIS, rows, conditions[1], STANDARD, "; ".join(parts)))
