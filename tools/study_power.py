@@ -55,11 +55,12 @@ def sensitivity(results: dict[str, dict[str, Any]]) -> str:
         seeds = sorted(found[0].keys() & found[1].keys())
         if len(seeds) < 2:
             continue
-        one, other = ([own[seed] for seed in seeds] for own in found)
+        one, other = (list(own.values()) for own in found)
+        pairs = [[own[seed] for seed in seeds] for own in found]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of values that are nearly the same
             tests = (
-                stats.ttest_ind(one, other), stats.ttest_ind(one, other, equal_var=False), stats.ttest_rel(one, other),
+                stats.ttest_ind(one, other), stats.ttest_ind(one, other, equal_var=False), stats.ttest_rel(*pairs),
             )  # fmt: skip
         value = sum(one) / len(one) - sum(other) / len(other)
         ends = [f"[{low:.3f}, {high:.3f}]" for low, high in (test.confidence_interval() for test in tests)]

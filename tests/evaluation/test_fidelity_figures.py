@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from raptor.core.estimate import LayerEstimates
 from raptor.core.phases import Phases
 from raptor.evaluation.fidelity_chart import IDENTITY, SHUFFLED, fidelity_chart
+from raptor.evaluation.summary.naming import OWN, surrogate_name
 from raptor.render import charts as drawing
+from raptor.runtime.rundir import SCHEMA, Record
 
 MEASURES = ("r2", "r2_identity", "pearson2", "pearson2_shuffled")
 
@@ -66,3 +69,20 @@ def test_the_table_of_a_figure_has_every_row_once():
     spec = {"vconcat": [{"layer": [line, {**line, "mark": "area"}]}, {"data": {"values": [{"cut": 1.5}]}}]}
     assert drawing.rows_in(spec) == [*rows, {"cut": 1.5}]
     assert drawing.table(drawing.rows_in(spec)) == "layer,value,cut\n1,0.5,\n2,0.25,\n,,1.5\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "own"),
+    [
+        ("run/distill", True),  # the pipeline ran in another working directory
+        ("{out}/run/distill", True),
+        ("elsewhere/run/distill", False),  # another run of the same name
+        ("{out}/other/run/distill", False),
+        ("run/other", False),
+    ],
+)
+def test_only_the_surrogate_of_the_same_pipeline_was_trained_in_this_run(given, own, tmp_path):
+    folder = tmp_path / "run" / "fidelity-1"
+    about = {"surrogate": given.format(out=tmp_path)}
+    record = Record(SCHEMA, "fidelity", "0", 0, 1, 4, 1.0, None, about=about, out=folder)
+    assert (surrogate_name(record) == OWN) is own

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 
 import pytest
@@ -20,6 +21,7 @@ def test_a_logarithmic_axis_has_labels_at_powers_of_ten_and_between_them():
     assert log_ticks([0.005, 2]) == [0.01, 0.1, 1.0]
     assert log_ticks([2e-7, 0.5]) == [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1]
     assert log_ticks([0.0]) == []
+    assert log_ticks([0.03, None, math.nan, math.inf, 0.4]) == [0.05, 0.1, 0.2]  # a training that diverged
 
 
 def test_panels_of_a_paper_share_a_scale_and_have_room_for_every_row():

@@ -132,6 +132,25 @@ def test_every_step_must_add_accuracy(changes, held, weakest):
     assert claim.smallest_effect == STEPS.smallest
 
 
+def test_teachers_are_paired_by_their_seed():
+    """The early stop of the first seed failed: the others are compared with theirs, not with the next ones."""
+    results = two_conditions("drop0.4", "standard", (0.2, 0.0), (0.0, 0.05, 0.2))
+    for seed, skill in ((1, 0.7), (2, 0.75)):
+        results |= condition("early", seed, skill, 0.5, top1=0.3, share=0.2)
+    evidence = claim_of("stochastic-depth", results).evidence
+    low, high = stats.ttest_1samp((0.05, 0.15), 0).confidence_interval()
+    assert f"paired by seed 0.100 [{low:.3f}, {high:.3f}], n = 2" in evidence
+
+
+def test_a_null_without_any_error_has_no_error_ratio():
+    results = two_conditions("tied", "random", (0.1, 0.0))
+    results |= condition("tied", 0, 1.0, 1.0)
+    summary = STUDIES["controls"].summarise(setting(seeds=SEEDS), done(results))
+    ratios = [row.error_ratio for row in summary.rows if row.condition == "tied"]
+    assert math.isnan(ratios[0])
+    assert ratios[1:] == pytest.approx([0.39 / 0.5, 0.38 / 0.5])
+
+
 def test_recipes_of_the_ablation_have_equal_steps():
     from raptor.studies.experiments.ablation import recipes
 

@@ -55,7 +55,7 @@ def chart_of(rows: Iterable[Row]) -> Any:
     return alt.Chart(alt.Data(values=tuple(rows)))
 
 
-def log_ticks(values: Iterable[float]) -> list[float]:
+def log_ticks(values: Iterable[float | None]) -> list[float]:
     """Return the ticks of a logarithmic axis: the powers of ten that lie among some positive values.
 
     Where they are fewer than three, there are multiples between them, too. Left to itself, the renderer hides the label
@@ -64,9 +64,9 @@ def log_ticks(values: Iterable[float]) -> list[float]:
     Parameters
     ----------
     values
-        Numbers on the axis; those that are not positive are left out.
+        Numbers on the axis; those that are not positive or not finite are left out.
     """
-    known = [value for value in values if value > 0]
+    known = [value for value in values if value is not None and 0 < value < math.inf]
     if not known:
         return []
     low, high = min(known), max(known)

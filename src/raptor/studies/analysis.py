@@ -88,7 +88,7 @@ def difference_interval(treated: Sequence[float], control: Sequence[float]) -> E
 def mixed_difference(
     treated: Sequence[tuple[int, float]], control: Sequence[tuple[int, float]]
 ) -> Estimate[float] | None:
-    """Return the difference of two sets of observations in a mixed model with the teacher as random effect.
+    """Return the difference of two sets of observations in a mixed model with the seed of the teacher as random effect.
 
     The model is fitted by restricted maximum likelihood; its interval is Wald's, with a normal quantile, so it is
     too narrow for a few teachers. Without statsmodels, or with fewer than three teachers, there is none.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +57,8 @@ class ConditionRow:
         with the teacher's norms.
     error_ratio
         Squared error of the student, relative to its own scale, divided by that of the random network's student: below
-        1 if tied blocks do better on the teacher. Unlike the excess, it has no ceiling where both skills are near 1.
+        1 if tied blocks do better on the teacher, NaN if the latter is 0. Unlike the excess, it has no ceiling where
+        both skills are near 1.
     r2, r2_cls, r2_patch
         R2 at the last layer.
     within, between, verdict, phases, similarity
@@ -192,7 +194,7 @@ def _row(
         excess=skill - null_skill,
         skill=skill,
         null_skill=null_skill,
-        error_ratio=(1 - skill) / (1 - null_skill),
+        error_ratio=(1 - skill) / (1 - null_skill) if null_skill < 1 else math.nan,
         r2=student.last("r2"),
         r2_cls=student.last("r2", "cls"),
         r2_patch=student.last("r2", "patch"),

@@ -38,8 +38,8 @@ class Claim:
     effect, smallest_effect
         The effect with its interval over teachers, and the smallest effect of interest.
     mixed
-        The effect in a mixed model with the teacher as random effect; None without statsmodels, and where the study has
-        no such model.
+        The effect in a mixed model with the seed of the teacher as random effect; None without statsmodels, and where
+        the study has no such model.
     """
 
     text: str

@@ -80,7 +80,7 @@ def _parts(result: StudyResult[Any], images: str = "") -> Iterator[Part]:
 def _evidence(claim: Claim) -> str:
     if claim.mixed is None:
         return claim.evidence
-    return f"{claim.evidence}. Mixed model with the teacher as random effect: {written(claim.mixed)}"
+    return f"{claim.evidence}. Mixed model with the seed of the teacher as random effect: {written(claim.mixed)}"
 
 
 def _cells(row: Any) -> dict[str, str]:

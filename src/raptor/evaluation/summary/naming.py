@@ -15,9 +15,21 @@ def surrogate_name(record: Record[Any]) -> str:
     name = str(record.about.get("surrogate", ""))
     if not name:
         return "The surrogate"
-    # By the last components alone: the pipeline may have run in another working directory.
-    own = record.out is not None and Path(name).parts[-2:] == (record.out.resolve().parent.name, "distill")
-    return OWN if own else f"Surrogate {name}"
+    return (
+        OWN
+        if record.out is not None and _is_same(Path(name), record.out.resolve().parent / "distill")
+        else f"Surrogate {name}"
+    )
+
+
+def _is_same(given: Path, own: Path) -> bool:
+    """Whether a path that a pipeline was given is its own surrogate, wherever the pipeline ran.
+
+    A relative path is one of another working directory if there is nothing at that place in this one.
+    """
+    if given.is_absolute() or given.exists():
+        return given.resolve() == own
+    return own.parts[-len(given.parts) :] == given.parts
 
 
 def label(record: Record[Any]) -> str:

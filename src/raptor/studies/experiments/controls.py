@@ -27,8 +27,8 @@ HYPOTHESIS = Hypothesis(
 )
 CONDITIONS = (TIED, STANDARD, UNTRAINED, RANDOM)
 # A single network is called recurrent if its student leaves at most this share of the error of the random network's.
-# Before the first controls were run, the rule was an excess of at least 0.05, which is nearly the most that there can
-# be: a random network's student has a skill of 0.94.
+# At first the rule was an excess of at least 0.05, which is nearly the most that there can be where the student of a
+# random network has a skill of 0.94. docs/studies.md says when it was changed.
 FOUND = 0.5
 
 

@@ -59,7 +59,10 @@ class StochasticDepth(Study[ConditionRow]):
             for name, values in excess.items()
         ]
         against = difference_interval(treated, excess[EARLY])
-        paired = mean_interval([one - other for one, other in zip(treated, excess[EARLY], strict=False)])
+        by_seed = [{row.seed: row.excess for row in rows if row.condition == name} for name in (conditions[1], EARLY)]
+        paired = mean_interval(
+            [by_seed[0][seed] - by_seed[1][seed] for seed in seeds if all(seed in one for one in by_seed)]
+        )
         parts.append(
             f"against standard teachers stopped at the same accuracy {written(against)}, and paired by seed "
             f"{written(paired)}"
